@@ -19,9 +19,10 @@ typedef struct th_tensor {
     int64_t span;
 } th_tensor;
 
-/* Row-major, or with strides in elements. Aborts the test when memory is short. */
+/* Row-major, or with strides in elements. Aborts when memory is short. */
 th_tensor th_make(tw_dtype dtype, int32_t rank, const int64_t *dims);
-th_tensor th_make_strided(tw_dtype dtype, int32_t rank, const int64_t *dims, const int64_t *strides);
+th_tensor th_make_strided(tw_dtype dtype, int32_t rank, const int64_t *dims,
+                          const int64_t *strides);
 th_tensor th_make_like(const tw_tensor_desc *desc);
 void th_free(th_tensor *tensor);
 
@@ -34,7 +35,7 @@ bool th_guards_intact(const th_tensor *tensor); /* the pattern between elements 
 
 /* splitmix64, the generator of all test data: reproducible everywhere. */
 uint64_t th_random(uint64_t *state);
-double th_uniform(uint64_t *state); /* [0, 1) */
+double th_uniform(uint64_t *state);                                      /* [0, 1) */
 void th_fill_integers(th_tensor *tensor, uint64_t seed, int lo, int hi); /* both included */
 void th_fill_uniform(th_tensor *tensor, uint64_t seed, double lo, double hi);
 void th_fill_value(th_tensor *tensor, double value);
@@ -51,7 +52,7 @@ typedef struct th_call {
     th_tensor *in[8], *out[4]; /* NULL: absent */
     const tw_chain *epilogue;
     void *loads[16], *stores[8];
-    int32_t threads;           /* 0 or 1: the calling thread alone */
+    int32_t threads; /* 0 or 1: the calling thread alone */
     uint32_t flags;
     bool has_limit;
     int64_t workspace_limit;
@@ -70,7 +71,7 @@ bool th_equal(const th_tensor *got, const th_tensor *want, const char *what);
  * magnitude is the same operation on |inputs|; NaN matches NaN, infinities themselves. */
 bool th_close(const th_tensor *got, const th_tensor *want, const th_tensor *magnitude,
               int64_t terms, const char *what);
-/* |got - want| <= ulps units in the last place of got's type at |want|, plus `floor` of those of 0. */
+/* |got - want| <= ulps units in the last place of got's type at |want| (at least f32's least normal). */
 bool th_within_ulps(const th_tensor *got, const th_tensor *want, double ulps, const char *what);
 
 #endif
