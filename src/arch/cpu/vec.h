@@ -26,6 +26,12 @@
  * vf_sum(v) vf_hmax(v) vf_hmin(v)    over lanes, in an order fixed for the target; NaN as in vf_max
  * vf_load_f16(p) vf_load_bf16 vf_store_f16 vf_store_bf16  const uint16_t *, round to nearest even
  *   and their _n forms; vf_load_u8(p) vf_load_i8(p) vf_load_i32(p) and _n forms
+ * vi_load_u16(p) vi_store_u16(p,v) and _n forms: zero-extended; the low 16 bits of each lane
+ * vf_transpose(r)  r[0 … VLANES-1] as a square matrix, transposed in place
+ *
+ * vm has vm_xor too, and may be a struct: combine masks by name only. vi_from_vf is defined for
+ * values that fit i32. A shift count n is an int from 0 to 31, the same for all lanes. min and max
+ * of a +0 and a -0 give either.
  */
 #ifndef TW_ARCH_CPU_VEC_H
 #define TW_ARCH_CPU_VEC_H
@@ -49,5 +55,6 @@
 #else
 #  error "define TW_TARGET_<NAME> before including arch/cpu/vec.h"
 #endif
+#include "arch/cpu/vec_shared.h"
 
 #endif
