@@ -33,4 +33,8 @@ double tw_round_to(tw_dtype type, double value);
 uint64_t tw_encode(tw_dtype type, double value, uint32_t flags);
 double tw_decode(tw_dtype type, uint64_t bits);
 
+/* The nearest double with an odd last bit when `magnitude` does not fit, so that a second rounding,
+ * to a narrower type, gives what one rounding would have given. */
+double tw_round_to_odd(uint64_t magnitude);
+
 #endif
