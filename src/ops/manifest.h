@@ -53,7 +53,8 @@ enum {
 
 #define TW_ROW(family, algorithm, types, target, kind)                                             \
     {"tw_" #family "_" #algorithm "_" #types "__" #target,                                         \
-     #algorithm, #types, #target, TW_OP_##kind, TW_ISA_OF_##target, TW_REFERENCE_##target != 0,    \
+     #algorithm, #types, #target, TW_OP_##kind, (tw_isa)TW_ISA_OF_##target,                        \
+     TW_REFERENCE_##target != 0,                                                                   \
      TW_IMPL_##target(tw_##family##_##algorithm##_##types##__##target)},
 static const tw_kernel manifest_rows[] = {
 #include TW_MANIFEST
