@@ -23,7 +23,9 @@ extern "C" {
 #  define TW_API
 #endif
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__)
+#  define TW_PRINTF(fmt, args) __attribute__((format(gnu_printf, fmt, args)))
+#elif defined(__GNUC__)
 #  define TW_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #  define TW_PRINTF(fmt, args)

@@ -209,10 +209,14 @@ static double decode_float(const float_format *f, uint64_t bits)
     return sign ? -magnitude : magnitude;
 }
 
+/* isinf warns of a lost digit with mingw-w64's headers. */
+static bool is_infinite(double value) { return fabs(value) > DBL_MAX; }
+
 static uint64_t encode_f32(double value, uint32_t flags)
 {
     float narrow = (float)value;
-    if (isinf(narrow) && (flags & TW_CONVERT_SATURATE)) narrow = narrow < 0 ? -FLT_MAX : FLT_MAX;
+    if (is_infinite((double)narrow) && (flags & TW_CONVERT_SATURATE))
+        narrow = narrow < 0 ? -FLT_MAX : FLT_MAX;
     uint32_t bits;
     memcpy(&bits, &narrow, sizeof bits);
     return bits;
@@ -228,7 +232,7 @@ static double decode_f32(uint64_t bits)
 
 static uint64_t encode_f64(double value, uint32_t flags)
 {
-    if (isinf(value) && (flags & TW_CONVERT_SATURATE)) value = value < 0 ? -DBL_MAX : DBL_MAX;
+    if (is_infinite(value) && (flags & TW_CONVERT_SATURATE)) value = value < 0 ? -DBL_MAX : DBL_MAX;
     return bits_of_double(value);
 }
 
@@ -255,11 +259,11 @@ static uint64_t encode_integer_from_double(const type_info *info, double value, 
     double whole = flags & TW_CONVERT_TRUNCATE ? trunc(value) : rint(value);
     double magnitude = fabs(whole);
     bool beyond = magnitude >= 0x1p64;
-    if (beyond && isfinite(magnitude) && (flags & TW_CONVERT_WRAP)) {
+    if (beyond && !is_infinite(magnitude) && (flags & TW_CONVERT_WRAP)) {
         magnitude = fmod(magnitude, 0x1p64);
         beyond = false;
     }
-    if (isinf(magnitude)) flags &= ~(uint32_t)TW_CONVERT_WRAP;
+    if (is_infinite(magnitude)) flags &= ~(uint32_t)TW_CONVERT_WRAP;
     return encode_integer(info, whole < 0, beyond ? UINT64_MAX : (uint64_t)magnitude, flags);
 }
 
