@@ -8,7 +8,7 @@
  *
  *   VLANES                   32-bit lanes of a vector: 16 (avx512), 8 (avx2), 4 (sse2, neon)
  *   vf, vi, vm               f32 lanes, i32 lanes, a lane mask
- *   TW_TILE_ROWS, TW_TILE_VECTORS   register tile of the GEMM core: rows × (vectors·VLANES) columns
+ *   TW_TILE_ROWS, TW_TILE_VECTORS   register tile of the GEMM core; it has TW_TILE_COLS columns
  *   TW_TARGET_NAME           avx512, avx2, sse2 or neon: pasted to symbols by TW_SYMBOL(name)
  *
  * vf_load(p) vf_store(p,v)           unaligned            vf_load_n(p,n) vf_store_n(p,v,n)
@@ -45,16 +45,17 @@
 #define TW_INLINE static inline __attribute__((always_inline, unused))
 
 #if defined(TW_TARGET_AVX512)
-#  include "arch/cpu/vec_avx512.h"
+#    include "arch/cpu/vec_avx512.h"
 #elif defined(TW_TARGET_AVX2)
-#  include "arch/cpu/vec_avx2.h"
+#    include "arch/cpu/vec_avx2.h"
 #elif defined(TW_TARGET_SSE2)
-#  include "arch/cpu/vec_sse2.h"
+#    include "arch/cpu/vec_sse2.h"
 #elif defined(TW_TARGET_NEON)
-#  include "arch/cpu/vec_neon.h"
+#    include "arch/cpu/vec_neon.h"
 #else
-#  error "define TW_TARGET_<NAME> before including arch/cpu/vec.h"
+#    error "define TW_TARGET_<NAME> before including arch/cpu/vec.h"
 #endif
+#define TW_TILE_COLS (TW_TILE_VECTORS * VLANES)
 #include "arch/cpu/vec_shared.h"
 
 #endif

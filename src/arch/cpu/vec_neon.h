@@ -8,8 +8,8 @@
 
 #define TW_TARGET_NAME neon
 #define VLANES 4
-#define TW_TILE_ROWS 6
-#define TW_TILE_VECTORS 4
+#define TW_TILE_ROWS 12
+#define TW_TILE_VECTORS 2
 
 typedef float32x4_t vf;
 typedef int32x4_t vi;
