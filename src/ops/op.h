@@ -76,6 +76,7 @@ typedef struct tw_builder {
     void *graph;
     tw_status (*tensor)(void *graph, const tw_tensor_desc *desc, tw_tensor *tensor);
     tw_status (*scalar)(void *graph, tw_dtype dtype, double value, tw_tensor *tensor);
+    /* out[i]: TW_NONE makes a tensor, a number uses a declared one, -1 skips an optional output */
     tw_status (*add)(void *graph, tw_op_kind kind, const tw_attrs *attrs, int32_t n_in,
                      const tw_tensor *in, int32_t n_out, tw_tensor *out);
     tw_status (*describe)(const void *graph, tw_tensor tensor, tw_tensor_desc *desc);
