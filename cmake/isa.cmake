@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Only files named <something>_<isa>.c get instruction-set flags, by that suffix. Files of another
-# architecture are left out of the list.
+# Only files named <something>_<isa>.c or <something>_<isa>_test.c get instruction-set flags, by that
+# suffix. Files of another architecture are left out of the list.
 function(tw_set_isa_flags list_name)
   set(kept "")
   set(x86 FALSE)
@@ -11,17 +11,17 @@ function(tw_set_isa_flags list_name)
     set(arm TRUE)
   endif()
   foreach(source ${${list_name}})
-    if(source MATCHES "_(avx512|avx2|sse2)\\.c$")
+    if(source MATCHES "_(avx512|avx2|sse2)(_test)?\\.c$")
       if(NOT x86)
         continue()
       endif()
-      if(source MATCHES "_avx512\\.c$")
+      if(source MATCHES "_avx512(_test)?\\.c$")
         set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
           "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
-      elseif(source MATCHES "_avx2\\.c$")
+      elseif(source MATCHES "_avx2(_test)?\\.c$")
         set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
       endif()
-    elseif(source MATCHES "_neon\\.c$" AND NOT arm)
+    elseif(source MATCHES "_neon(_test)?\\.c$" AND NOT arm)
       continue()
     endif()
     list(APPEND kept ${source})
