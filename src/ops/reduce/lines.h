@@ -9,7 +9,7 @@
 
 #include "tile/chain.h"
 
-#define TW_LINES_OPERANDS 3
+#define TW_LINES_OPERANDS 5
 
 typedef struct tw_axis_group {
     int32_t rank;
