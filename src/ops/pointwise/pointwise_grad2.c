@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients of the gradient modes, for derivatives of second order. Each is y = dy·f'(x): linear in
- * dy, and with the derivative dy·f''(x) by x. In the rules below t is the product g·dy.
+ * Gradients of the gradient modes, for derivatives of second order. Each is y = dy·f'(x): linear
+ * in dy, and with the derivative dy·f''(x) by x. In the rules below t is the product g·dy.
  */
 #include "ops/pointwise/pointwise_rule.h"
 
@@ -63,7 +63,8 @@ static tw_status gated(const rule *r, tw_tensor t, const tw_tensor v[3], tw_tens
     TW_TRY(tilt(r, v[0], &u));
     TW_TRY(two(r, TW_PW_MUL, u, v[1], &w));
     TW_TRY(two(r, TW_PW_MUL, w, v[1], &u));
-    TW_TRY(v[2] == TW_NONE ? (w = u, TW_OK) : two(r, TW_PW_ADD, u, v[2], &w));
+    w = u;
+    if (v[2] != TW_NONE) TW_TRY(two(r, TW_PW_ADD, u, v[2], &w));
     TW_TRY(two(r, TW_PW_MUL, r->b, w, &u));
     TW_TRY(linear(r, v[1], 2, 0, &w));
     TW_TRY(two(r, TW_PW_ADD, u, w, &bend));
