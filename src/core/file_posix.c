@@ -22,6 +22,15 @@ static tw_status fail_errno(const char *what, const char *path, int error)
     return tw_fail(status, "cannot %s '%s': %s", what, path, strerror(error));
 }
 
+static int open_file(const char *path, int how, mode_t mode)
+{
+    int file;
+    do {
+        file = open(path, how | O_CLOEXEC, mode);
+    } while (file < 0 && errno == EINTR);
+    return file;
+}
+
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
 typedef struct buffer {
@@ -67,7 +76,7 @@ tw_status tw_file_read(const char *path, int64_t limit, void **data, size_t *byt
 {
     TW_REQUIRE(limit >= 0, TW_INVALID_ARGUMENT, "tw_file_read: limit is %lld; it must be 0 or more",
                (long long)limit);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open_file(path, O_RDONLY, 0);
     if (file < 0) return fail_errno("open", path, errno);
     buffer b = {0};
     tw_status status = read_all(path, file, limit, &b);
@@ -127,7 +136,7 @@ static tw_status sync_folder_of(const char *path)
     if (length >= sizeof folder) length = 0;
     memcpy(folder, path, length);
     strcpy(folder + length, length ? "" : ".");
-    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int file = open_file(folder, O_RDONLY | O_DIRECTORY, 0);
     if (file < 0) return TW_OK; /* a folder may be writable but not readable */
     tw_status status = sync_file(folder, file);
     close(file);
@@ -135,7 +144,7 @@ static tw_status sync_folder_of(const char *path)
 }
 
 /* Creates a file beside `path` under a name that nobody uses. */
-static int create_beside(const char *path, mode_t mode, char *name, size_t n)
+static int create_beside(const char *path, char *name, size_t n)
 {
     enum { ATTEMPTS = 100 };
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -145,8 +154,8 @@ static int create_beside(const char *path, mode_t mode, char *name, size_t n)
             errno = ENAMETOOLONG;
             return -1;
         }
-        int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (file >= 0 || (errno != EEXIST && errno != EINTR)) return file;
+        int file = open_file(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
+        if (file >= 0 || errno != EEXIST) return file;
     }
     return -1;
 }
@@ -154,7 +163,7 @@ static int create_beside(const char *path, mode_t mode, char *name, size_t n)
 static tw_status replace(const char *path, const struct stat *old, const void *data, size_t bytes)
 {
     char name[PATH_MAX];
-    int file = create_beside(path, 0666, name, sizeof name);
+    int file = create_beside(path, name, sizeof name);
     if (file < 0) return fail_errno("write", path, errno);
     /* Fails where modes mean nothing; the content matters more. */
     if (old && fchmod(file, old->st_mode & 07777) != 0) errno = 0;
@@ -172,7 +181,7 @@ tw_status tw_file_write(const char *path, const void *data, size_t bytes)
     struct stat old;
     if (stat(path, &old) != 0) return replace(path, NULL, data, bytes);
     if (!S_ISREG(old.st_mode)) { /* a device or a pipe: nothing to replace */
-        int file = open(path, O_WRONLY | O_CLOEXEC);
+        int file = open_file(path, O_WRONLY, 0);
         if (file < 0) return fail_errno("write", path, errno);
         return write_and_close(path, file, data, bytes);
     }
