@@ -70,6 +70,9 @@ typedef struct tw_infer {
                                         graph then compares rank and dims itself */
 } tw_infer;
 
+/* In the `out` of a builder's add: an optional output that is not to be made. TW_NONE makes one. */
+#define TW_UNWANTED ((tw_tensor)-1)
+
 /* How operations are added from inside a family (gradients, problem strings): the graph's own
  * functions, handed down, since ops may not call graph. */
 typedef struct tw_builder {
