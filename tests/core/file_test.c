@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -240,28 +241,34 @@ static void full_disk(void **state)
 
 static void on_alarm(int number) { (void)number; }
 
-/* A pipe that fills up and drains while a timer interrupts both ends. */
-static void interrupted_calls_go_on(void **state)
+static void interrupt_after(useconds_t delay)
 {
-    (void)state;
-    const char *path = in_folder("pipe");
+    struct itimerval often = {{0, 500}, {0, 500}};
+    usleep(delay);
+    setitimer(ITIMER_REAL, &often, NULL);
+}
+
+/* The child writes into a pipe, we read from it, and a timer interrupts both; the side that starts
+ * late makes the other one block. */
+static void through_pipe(const char *path, useconds_t reader_delay, useconds_t writer_delay)
+{
+    struct itimerval never = {{0, 0}, {0, 0}};
     assert_int_equal(mkfifo(path, 0600), 0);
-    struct sigaction action = {.sa_handler = on_alarm}, before; /* without SA_RESTART */
-    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
-    for (int i = 0; i < BIG; i++) big[i] = (char)(i % 251);
+    int reading = open(path, O_RDONLY | O_NONBLOCK), writing = open(path, O_WRONLY);
+    assert_true(reading >= 0 && writing >= 0);
     pid_t child = fork();
     assert_true(child >= 0);
-    sigaction(SIGALRM, &action, &before);
-    setitimer(ITIMER_REAL, &often, NULL);
     if (child == 0) {
-        tw_status status = tw_file_write(path, big, BIG);
-        _exit(status == TW_OK ? 0 : 1);
+        interrupt_after(writer_delay);
+        _exit(tw_file_write(path, big, BIG) == TW_OK ? 0 : 1);
     }
+    close(writing);
+    interrupt_after(reader_delay);
     void *data = NULL;
     size_t bytes = 0;
     tw_status status = tw_file_read(path, BIG, &data, &bytes);
     setitimer(ITIMER_REAL, &never, NULL);
-    sigaction(SIGALRM, &before, NULL);
+    close(reading);
     int code = -1;
     while (waitpid(child, &code, 0) < 0 && errno == EINTR) continue;
     assert_int_equal(status, TW_OK);
@@ -269,6 +276,17 @@ static void interrupted_calls_go_on(void **state)
     assert_true(bytes == BIG && memcmp(data, big, BIG) == 0);
     tw_free(data);
     assert_int_equal(unlink(path), 0);
+}
+
+static void interrupted_calls_go_on(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_handler = on_alarm}, before; /* without SA_RESTART */
+    for (int i = 0; i < BIG; i++) big[i] = (char)(i % 251);
+    sigaction(SIGALRM, &action, &before);
+    through_pipe(in_folder("pipe"), 20000, 0);
+    through_pipe(in_folder("pipe"), 0, 20000);
+    sigaction(SIGALRM, &before, NULL);
 }
 
 /* ---- Folders ------------------------------------------------------------------------------------------------- */
