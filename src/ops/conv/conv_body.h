@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The f32 rows of one target: its GEMM core and pointwise interpreter, handed to the common code. */
+#include "arch/cpu/vec.h"
+#include "ops/conv/conv_pixels.h"
+
+static const tw_conv_target target = {.brgemm = TW_SYMBOL(tw_brgemm_f32),
+                                      .chain_run = TW_SYMBOL(tw_chain_run_f32),
+                                      .tile_rows = TW_TILE_ROWS,
+                                      .tile_cols = TW_TILE_COLS};
+
+static const char *pixels_supports(const tw_problem *problem)
+{
+    return tw_conv_pixels_refuses(problem, &target);
+}
+
+static tw_status pixels_prepare(const tw_problem *problem, tw_prepare *prepare)
+{
+    return tw_conv_pixels_prepare(problem, prepare, &target);
+}
+
+#define TW_CONV_ROW(algorithm, supports_fn, prepare_fn, run_fn)                                    \
+    extern const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32);                              \
+    const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32) = {                                  \
+        .supports = supports_fn, .prepare = prepare_fn, .run = run_fn};
+TW_CONV_ROW(brgemm, pixels_supports, pixels_prepare, tw_conv_pixels_run)
+TW_CONV_ROW(brgemm_dgrad, pixels_supports, pixels_prepare, tw_conv_pixels_run)

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading source pixels: bands (channels last, padded along W) and gathered windows. */
+#include <string.h>
+
+#include "ops/conv/conv_part.h"
+
+/* What a band holds of a box: images, planes and rows that exist; along W all that windows meet,
+ * padding included. */
+static void band_extent(const tw_conv_part *part, const tw_conv_box *box, int64_t lo[4],
+                        int64_t hi[4])
+{
+    lo[0] = box->lo[0];
+    hi[0] = box->hi[0];
+    for (int d = 0; d < 3; d++) {
+        int64_t range[2];
+        tw_conv_reach(part, d, box->lo[1 + d], box->hi[1 + d], range);
+        lo[1 + d] = d == 2 ? range[0] : tw_conv_min(tw_conv_max(range[0], 0), part->src[d]);
+        hi[1 + d] = d == 2 ? range[1] : tw_conv_min(range[1], part->src[d]);
+        hi[1 + d] = tw_conv_max(hi[1 + d], lo[1 + d]);
+    }
+}
+
+int64_t tw_conv_band_floats(const tw_conv_part *part)
+{
+    double floats = (double)part->box[0] * (double)part->cin;
+    for (int d = 0; d < 3; d++) {
+        int64_t range[2];
+        tw_conv_reach(part, d, 0, part->box[1 + d], range);
+        double size = (double)(range[1] - range[0]);
+        if (d < 2 && size > (double)part->src[d]) size = (double)part->src[d];
+        floats *= size > 0 ? size : 0;
+    }
+    return floats < 0x1p62 ? (int64_t)floats : INT64_MAX / 2;
+}
+
+/* Channels of pixels [lo, hi) of one row, to consecutive pixels of dst. */
+static void copy_pixels(const tw_conv_part *part, const float *row, int64_t lo, int64_t hi,
+                        float *dst)
+{
+    const int64_t pixel = part->from.at[2], channel = part->from.dim1, cin = part->cin;
+    if (channel == 1 && pixel == cin) {
+        memcpy(dst, row + lo * pixel, (size_t)((hi - lo) * cin) * sizeof *dst);
+        return;
+    }
+    if (channel == 1) {
+        for (int64_t w = lo; w < hi; w++)
+            memcpy(dst + (w - lo) * cin, row + w * pixel, (size_t)cin * sizeof *dst);
+        return;
+    }
+    /* Sixteen channels at a time: one line of dst for each pixel. */
+    for (int64_t c = 0; c < cin; c += 16) {
+        const int64_t n = tw_conv_min(16, cin - c);
+        for (int64_t w = lo; w < hi; w++) {
+            const float *from = row + w * pixel + c * channel;
+            float *to = dst + (w - lo) * cin + c;
+            for (int64_t i = 0; i < n; i++) to[i] = from[i * channel];
+        }
+    }
+}
+
+static void copy_band(const tw_conv_part *part, const int64_t lo[4], const int64_t hi[4],
+                      const float *x, float *band)
+{
+    const int64_t cin = part->cin, width = hi[3] - lo[3];
+    const int64_t first = tw_conv_min(tw_conv_max(lo[3], 0), hi[3]);
+    const int64_t last = tw_conv_max(tw_conv_min(hi[3], part->src[2]), first);
+    for (int64_t n = lo[0]; n < hi[0]; n++)
+        for (int64_t d = lo[1]; d < hi[1]; d++)
+            for (int64_t h = lo[2]; h < hi[2]; h++) {
+                const float *row =
+                    x + n * part->from.dim0 + d * part->from.at[0] + h * part->from.at[1];
+                memset(band, 0, (size_t)((first - lo[3]) * cin) * sizeof *band);
+                if (first < last) copy_pixels(part, row, first, last, band + (first - lo[3]) * cin);
+                memset(band + (last - lo[3]) * cin, 0,
+                       (size_t)((hi[3] - last) * cin) * sizeof *band);
+                band += width * cin;
+            }
+}
+
+tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *box, const float *x,
+                                   float *band)
+{
+    tw_conv_source source = {.data = x, .image = part->from.dim0, .channel = part->from.dim1};
+    int64_t lo[4], hi[4];
+    for (int d = 0; d < 3; d++) {
+        source.at[d] = part->from.at[d];
+        source.hi[d] = part->src[d];
+    }
+    if (!part->band) return source;
+    band_extent(part, box, lo, hi);
+    copy_band(part, lo, hi, x, band);
+    source.data = band;
+    source.channel = 1;
+    source.at[2] = part->cin;
+    source.at[1] = source.at[2] * (hi[3] - lo[3]);
+    source.at[0] = source.at[1] * (hi[2] - lo[2]);
+    source.image = source.at[0] * (hi[1] - lo[1]);
+    source.start = -lo[0] * source.image;
+    for (int d = 0; d < 3; d++) {
+        source.start -= lo[1 + d] * source.at[d];
+        source.lo[d] = lo[1 + d];
+        source.hi[d] = hi[1 + d];
+    }
+    return source;
+}
+
+/* ---- Windows --------------------------------------------------------------------------------------- */
+
+static void copy_channels(const tw_conv_source *source, int64_t offset, int64_t n, float *to)
+{
+    const float *from = source->data + offset;
+    if (source->channel == 1)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        for (int64_t c = 0; c < n; c++) to[c] = from[c * source->channel];
+}
+
+/* The taps along W at plane and row offset `base`. */
+static void gather_row(const tw_conv_part *part, const tw_conv_source *source, int64_t base,
+                       int64_t w, float *to)
+{
+    const int64_t cin = part->cin, taps = part->taps[2];
+    if (part->contiguous && source->channel == 1 && w >= source->lo[2] &&
+        w + taps <= source->hi[2]) {
+        memcpy(to, source->data + base + w * source->at[2], (size_t)(taps * cin) * sizeof *to);
+        return;
+    }
+    for (int64_t t = 0; t < taps; t++, w += part->dilation[2], to += cin) {
+        if (w >= source->lo[2] && w < source->hi[2])
+            copy_channels(source, base + w * source->at[2], cin, to);
+        else
+            memset(to, 0, (size_t)cin * sizeof *to);
+    }
+}
+
+void tw_conv_gather(const tw_conv_part *part, const tw_conv_source *source, int64_t n,
+                    const int64_t p[3], float *row)
+{
+    const int64_t run = part->taps[2] * part->cin;
+    const int64_t image = source->start + n * source->image;
+    const int64_t w = p[2] * part->step[2] - part->pad[2];
+    for (int64_t td = 0; td < part->taps[0]; td++) {
+        const int64_t d = p[0] * part->step[0] - part->pad[0] + td * part->dilation[0];
+        for (int64_t th = 0; th < part->taps[1]; th++, row += run) {
+            const int64_t h = p[1] * part->step[1] - part->pad[1] + th * part->dilation[1];
+            if (d < source->lo[0] || d >= source->hi[0] || h < source->lo[1] || h >= source->hi[1])
+                memset(row, 0, (size_t)run * sizeof *row);
+            else
+                gather_row(part, source, image + d * source->at[0] + h * source->at[1], w, row);
+        }
+    }
+}
