@@ -218,12 +218,18 @@ static tw_status differentiate(backward *b, int64_t index)
     return TW_OK;
 }
 
+/* Each result is a virtual tensor of its own, even where two gradients are one value. */
 static tw_status collect(backward *b, int32_t n_wrt, const tw_tensor *wrt, tw_tensor *grads)
 {
     for (int32_t i = 0; i < n_wrt; i++) {
         tw_tensor gradient = b->gradient[wrt[i]];
         if (gradient == TW_NONE) TW_TRY(expanded_scalar(b, 0.0, wrt[i], &gradient));
+        bool shared = gradient < b->n_tensors;
+        for (int32_t k = 0; k < i; k++) shared = shared || grads[k] == gradient;
         grads[i] = gradient;
+        if (!shared) continue;
+        grads[i] = TW_NONE;
+        TW_TRY(tw_graph_unary(b->graph, TW_PW_IDENTITY, gradient, &grads[i]));
     }
     return TW_OK;
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The planner's state and passes, in the order in which tw_plan_create runs them:
+ *
+ *   order.c   which operations are needed, in an order that respects donations
+ *   layout.c  strides of virtual tensors; views become aliases
+ *   group.c   anchors and the pointwise operations that fuse with them
+ *   chain.c   a group's pointwise program
+ *   select.c  the kernel of each group, and why the others were not taken
+ *   memory.c  one workspace for all that lives inside the plan
+ */
+#ifndef TW_PLAN_PLANNER_H
+#define TW_PLAN_PLANNER_H
+
+#include "plan/plan.h"
+
+typedef struct tw_tensor_plan {
+    tw_tensor root; /* the tensor whose memory this one lies in; itself unless a view */
+    int64_t offset; /* elements from root's first */
+    int64_t strides[TW_MAX_RANK];
+    bool placed;         /* strides are final */
+    bool stored;         /* some step writes it (roots only) */
+    int32_t first, last; /* steps between which the root's memory is in use; -1: never */
+    int64_t bytes;       /* of a root in the workspace */
+    int64_t address;     /* its place there */
+    int32_t slot;        /* of a bound root, or -1 */
+    bool shadow;         /* a donated output that is computed in the workspace and then copied */
+} tw_tensor_plan;
+
+typedef struct tw_group {
+    int32_t n_ops;
+    int32_t ops[TW_CHAIN_VALUES]; /* graph operations; [0] is the anchor */
+} tw_group;
+
+typedef struct tw_planner {
+    tw_plan *plan;
+    tw_graph *graph; /* the plan's copy */
+    tw_tensor_plan *tensors;
+    int32_t *order; /* live operations */
+    int32_t n_order;
+    bool *done; /* by operation: scheduled already */
+    bool *live; /* by operation */
+    int32_t step_capacity;
+    tw_arena scratch;       /* freed with the planner */
+    int64_t *scratch_limit; /* by step, or NULL: unlimited */
+    int32_t n_scratch_limit;
+} tw_planner;
+
+tw_status tw_planner_order(tw_planner *planner);
+tw_status tw_planner_layout(tw_planner *planner);
+tw_status tw_planner_group(tw_planner *planner, int32_t anchor_position, tw_group *group);
+tw_status tw_planner_chain(tw_planner *planner, const tw_group *group, tw_chain **chain,
+                           tw_tensor *load_tensors, tw_tensor *store_tensors);
+tw_status tw_planner_select(tw_planner *planner, tw_group *group);
+tw_status tw_planner_copy_step(tw_planner *planner, tw_tensor tensor); /* a shadow into its donor */
+tw_status tw_planner_memory(tw_planner *planner);
+
+bool tw_planner_in_phase(const tw_planner *planner, int32_t op);
+bool tw_planner_is_external(const tw_planner *planner,
+                            tw_tensor tensor); /* in memory before the plan runs */
+tw_view tw_planner_view(const tw_planner *planner, tw_tensor tensor);
+
+#endif
