@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tw_convert: whole arrays at a time where both types are common floats, else element by element. */
+/* tw_convert: whole arrays where both types are common floats, else element by element. */
 #include <string.h>
 
 #include <tilework/tensor.h>
@@ -7,7 +7,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 
-/* ---- Common floats, in forms that compilers turn into vector code ------------------------------- */
+/* ---- Common floats, in forms that compilers turn into vector code ---------------------------- */
 
 static uint32_t bits_of_float(float value)
 {
@@ -59,7 +59,7 @@ static uint16_t f16_from_f32(float value)
     return (uint16_t)(half | ((bits >> 16) & 0x8000));
 }
 
-/* ---- By way of f32 --------------------------------------------------------------------------------- */
+/* ---- By way of f32 --------------------------------------------------------------------------- */
 
 enum { CHUNK = 256 };
 
@@ -155,7 +155,7 @@ static void convert_f64_to_f32(const conversion *c, int64_t n)
     }
 }
 
-/* ---- Element by element ------------------------------------------------------------------------------ */
+/* ---- Element by element ---------------------------------------------------------------------- */
 
 /* Beyond int64_t. Integers other than u64 saturate or wrap as from INT64_MAX or the low bits. */
 static void convert_large_u64(const conversion *c, int64_t index, uint64_t value)

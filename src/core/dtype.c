@@ -90,7 +90,7 @@ static uint64_t bits_of_double(double value)
     return bits;
 }
 
-/* ---- Floats ------------------------------------------------------------------------------------- */
+/* ---- Floats ---------------------------------------------------------------------------------- */
 
 enum { DOUBLE_MANTISSA = 52, DOUBLE_BIAS = 1023, DOUBLE_TOP = 2047 };
 #define DOUBLE_FRACTION ((UINT64_C(1) << DOUBLE_MANTISSA) - 1)
@@ -236,7 +236,7 @@ static uint64_t encode_f64(double value, uint32_t flags)
     return bits_of_double(value);
 }
 
-/* ---- Integers ------------------------------------------------------------------------------------ */
+/* ---- Integers -------------------------------------------------------------------------------- */
 
 static uint64_t low_mask(int bits) { return bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX; }
 
@@ -284,7 +284,7 @@ double tw_round_to_odd(uint64_t magnitude)
     return (double)kept * power_of_two(shift);
 }
 
-/* ---- Any type -------------------------------------------------------------------------------------- */
+/* ---- Any type -------------------------------------------------------------------------------- */
 
 uint64_t tw_encode(tw_dtype type, double value, uint32_t flags)
 {

@@ -13,13 +13,14 @@ bool tw_dtype_is_integer(tw_dtype type); /* i64 … u2, not bool */
 bool tw_dtype_is_signed(tw_dtype type);
 bool tw_dtype_is_complex(tw_dtype type);
 int64_t tw_dtype_bytes(tw_dtype type, int64_t elements); /* rounded up to whole bytes */
-double tw_dtype_epsilon(tw_dtype type);  /* unit round-off u = half the gap above 1; 0 for integers */
+double tw_dtype_epsilon(tw_dtype type);  /* unit round-off, half the gap above 1; 0: integers */
 double tw_dtype_max(tw_dtype type);      /* largest finite value */
 
 /* The element at `index` (in elements; sub-byte types are unpacked). Integers beyond 2^53 lose
  * digits as a double: use the integer forms for them. */
 double tw_load(tw_dtype type, const void *base, int64_t index);
-int64_t tw_load_int(tw_dtype type, const void *base, int64_t index); /* integers and bool; u64 wraps */
+/* Of integers and bool; u64 wraps. */
+int64_t tw_load_int(tw_dtype type, const void *base, int64_t index);
 
 /* Rounds once, from double: to nearest even; flags are TW_CONVERT_*. Writers of sub-byte types must
  * not share a byte with other threads. */

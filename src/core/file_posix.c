@@ -31,7 +31,7 @@ static int open_file(const char *path, int how, mode_t mode)
     return file;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct buffer {
     char *data;
@@ -90,7 +90,7 @@ tw_status tw_file_read(const char *path, int64_t limit, void **data, size_t *byt
     return TW_OK;
 }
 
-/* ---- Writing -------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static tw_status write_all(const char *path, int file, const void *data, size_t bytes)
 {
@@ -190,7 +190,7 @@ tw_status tw_file_write(const char *path, const void *data, size_t bytes)
     return replace(target, &old, data, bytes);
 }
 
-/* ---- Folders and the rest --------------------------------------------------------------------------- */
+/* ---- Folders and the rest -------------------------------------------------------------------- */
 
 bool tw_file_exists(const char *path)
 {

@@ -36,7 +36,7 @@ static tw_status widen(const char *path, wchar_t *wide)
     return TW_OK;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static DWORD piece(size_t bytes) { return bytes < (1u << 30) ? (DWORD)bytes : 1u << 30; }
 
@@ -77,7 +77,7 @@ tw_status tw_file_read(const char *path, int64_t limit, void **data, size_t *byt
     return status;
 }
 
-/* ---- Writing -------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static tw_status write_and_close(const char *path, HANDLE file, const void *data, size_t bytes)
 {
@@ -116,7 +116,7 @@ tw_status tw_file_write(const char *path, const void *data, size_t bytes)
     return status;
 }
 
-/* ---- Folders and the rest --------------------------------------------------------------------------- */
+/* ---- Folders and the rest -------------------------------------------------------------------- */
 
 static bool attributes_of(const char *path, WIN32_FILE_ATTRIBUTE_DATA *info)
 {

@@ -23,9 +23,13 @@ uint32_t tw_os_fork_generation(void);
 typedef struct tw_thread tw_thread;
 tw_status tw_os_thread_start(void (*entry)(void *), void *arg, tw_thread **thread);
 void tw_os_thread_join(tw_thread *thread);   /* joins and frees */
-void tw_os_thread_forget(tw_thread *thread); /* in a forked child: the thread is not there any more */
+void tw_os_thread_forget(tw_thread *thread); /* in a forked child: the thread is gone there */
 
-typedef struct tw_mutex { void *handle[8]; } tw_mutex; /* room for the system's own; zero is ready */
+/* Room for the system's own; zero is ready. */
+typedef struct tw_mutex {
+    void *handle[8];
+} tw_mutex;
+
 void tw_os_lock(tw_mutex *mutex);
 void tw_os_unlock(tw_mutex *mutex);
 

@@ -23,7 +23,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* ---- Memory and time --------------------------------------------------------------------------- */
+/* ---- Memory and time ------------------------------------------------------------------------- */
 
 void *tw_os_aligned_alloc(size_t bytes, size_t alignment)
 {
@@ -47,7 +47,7 @@ int64_t tw_os_memory_bytes(void)
     return pages > 0 && page_bytes > 0 ? (int64_t)pages * page_bytes : 0;
 }
 
-/* ---- Processors and caches ---------------------------------------------------------------------- */
+/* ---- Processors and caches ------------------------------------------------------------------- */
 
 /* The first line of a small system file, without its newline. */
 static bool read_line(const char *path, char *line, size_t n)
@@ -150,7 +150,7 @@ int64_t tw_os_cache_bytes(int level)
     return 0;
 }
 
-/* ---- Forks --------------------------------------------------------------------------------------- */
+/* ---- Forks ----------------------------------------------------------------------------------- */
 
 static atomic_uint generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -166,7 +166,7 @@ uint32_t tw_os_fork_generation(void)
     return atomic_load(&generation);
 }
 
-/* ---- Threads ------------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 struct tw_thread {
     pthread_t handle;
@@ -212,7 +212,7 @@ void tw_os_thread_join(tw_thread *thread)
 
 void tw_os_thread_forget(tw_thread *thread) { tw_free(thread); }
 
-/* ---- Locks and waiting ---------------------------------------------------------------------------- */
+/* ---- Locks and waiting ----------------------------------------------------------------------- */
 
 /* glibc's, musl's and FreeBSD's PTHREAD_MUTEX_INITIALIZER is all zero, so zero is ready. */
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(tw_mutex), "tw_mutex is too small");

@@ -12,7 +12,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* ---- Memory and time --------------------------------------------------------------------------- */
+/* ---- Memory and time ------------------------------------------------------------------------- */
 
 void *tw_os_aligned_alloc(size_t bytes, size_t alignment)
 {
@@ -38,7 +38,7 @@ int64_t tw_os_memory_bytes(void)
     return GlobalMemoryStatusEx(&status) ? (int64_t)status.ullTotalPhys : 0;
 }
 
-/* ---- Processors and caches ---------------------------------------------------------------------- */
+/* ---- Processors and caches ------------------------------------------------------------------- */
 
 int tw_os_cpu_count(void)
 {
@@ -71,7 +71,7 @@ int64_t tw_os_cache_bytes(int level)
 /* There is no fork. */
 uint32_t tw_os_fork_generation(void) { return 0; }
 
-/* ---- Threads ------------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 struct tw_thread {
     HANDLE handle;
@@ -112,7 +112,7 @@ void tw_os_thread_join(tw_thread *thread)
 
 void tw_os_thread_forget(tw_thread *thread) { tw_free(thread); }
 
-/* ---- Locks and waiting ---------------------------------------------------------------------------- */
+/* ---- Locks and waiting ----------------------------------------------------------------------- */
 
 _Static_assert(sizeof(SRWLOCK) <= sizeof(tw_mutex), "tw_mutex is too small");
 

@@ -118,7 +118,7 @@ static void f64_rounds_once(void **state)
     assert_true(got[0] == 0x1.fffffep127f && got[1] == -got[0] && got[2] == got[0]);
 }
 
-/* ---- Any pair of types ------------------------------------------------------------------------------ */
+/* ---- Any pair of types ----------------------------------------------------------------------- */
 
 enum { N = 523 }; /* two chunks and a part, and a part of a byte */
 

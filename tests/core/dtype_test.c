@@ -237,7 +237,7 @@ static void wide_floats(void **state)
     assert_true(isinf(tw_decode(TW_F64, tw_encode(TW_F64, -HUGE_VAL, 0))));
 }
 
-/* ---- Integers ------------------------------------------------------------------------------------- */
+/* ---- Integers -------------------------------------------------------------------------------- */
 
 static const struct {
     tw_dtype type;
@@ -334,7 +334,7 @@ static void booleans(void **state)
     assert_int_equal(tw_encode(TW_BOOL, (double)NAN, 0), 1);
 }
 
-/* ---- Integers into floats: one rounding although a double does not hold the integer ------------------ */
+/* ---- Integers into floats: one rounding although a double does not hold the integer ---------- */
 
 static unsigned nearest_code(const spec *s, uint64_t n)
 {
@@ -382,7 +382,7 @@ static void integers_round_once(void **state)
     }
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void packing(void **state)
 {

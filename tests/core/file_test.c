@@ -173,7 +173,7 @@ static void readers_see_whole_files(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-/* ---- A full disk -------------------------------------------------------------------------------------------- */
+/* ---- A full disk ----------------------------------------------------------------------------- */
 
 enum { BIG = 1 << 20 };
 static char big[BIG];
@@ -237,7 +237,7 @@ static void full_disk(void **state)
     assert_int_equal(rmdir(in_folder("full")), 0);
 }
 
-/* ---- Interrupted calls --------------------------------------------------------------------------------------- */
+/* ---- Interrupted calls ----------------------------------------------------------------------- */
 
 static void on_alarm(int number) { (void)number; }
 
@@ -289,7 +289,7 @@ static void interrupted_calls_go_on(void **state)
     sigaction(SIGALRM, &before, NULL);
 }
 
-/* ---- Folders ------------------------------------------------------------------------------------------------- */
+/* ---- Folders --------------------------------------------------------------------------------- */
 
 static void folders(void **state)
 {

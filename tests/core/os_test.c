@@ -38,7 +38,7 @@ static void figures(void **state)
     }
 }
 
-/* ---- Threads --------------------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 20000 };
 
@@ -128,7 +128,7 @@ static void signals_stay_away(void **state)
     assert_int_equal(sigismember(&mine, SIGINT), 0);
 }
 
-/* ---- Forks ------------------------------------------------------------------------------------------------ */
+/* ---- Forks ----------------------------------------------------------------------------------- */
 
 static void sleep_until_stopped(void *arg)
 {
@@ -143,7 +143,7 @@ static int exit_code(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* In a child the figure has changed, in its child again; old threads are forgotten, new ones work. */
+/* In a child the figure has changed, in its child again; old threads are forgotten, new work. */
 static int child_main(uint32_t before, tw_thread *thread)
 {
     uint32_t now = tw_os_fork_generation();

@@ -61,7 +61,7 @@ static void sentences(void **state)
     assert_non_null(strstr(tw_last_error(), "123"));
 }
 
-/* ---- One sentence for each thread -------------------------------------------------------------------- */
+/* ---- One sentence for each thread ------------------------------------------------------------ */
 
 enum { THREADS = 8, ROUNDS = 2000 };
 
@@ -102,7 +102,7 @@ static void each_thread_has_its_own(void **state)
     assert_string_equal(tw_last_error(), "the main thread's");
 }
 
-/* ---- The log -------------------------------------------------------------------------------------------- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 typedef struct heard {
     int lines;
