@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* ---- Downloads ----------------------------------------------------------------------------------- */
+/* ---- Downloads ------------------------------------------------------------------------------- */
 
 typedef struct tw_progress {
     size_t size;
@@ -47,7 +47,7 @@ TW_API tw_status tw_download(const tw_download_options *options);
 /* SHA-256 of bytes, as 64 hexadecimal digits and a NUL. */
 TW_API void tw_sha256(const void *bytes, size_t n_bytes, char digest[65]);
 
-/* ---- Data sets ------------------------------------------------------------------------------------ */
+/* ---- Data sets ------------------------------------------------------------------------------- */
 
 typedef enum tw_dataset_kind { TW_DATASET_IMAGES = 0, TW_DATASET_TEXT = 1 } tw_dataset_kind;
 typedef enum tw_split { TW_SPLIT_TRAIN = 0, TW_SPLIT_TEST = 1 } tw_split;

@@ -24,7 +24,7 @@ extern "C" {
 
 #define TW_FILE_LIMIT ((int64_t)1 << 32) /* bytes */
 
-/* ---- Arrays ----------------------------------------------------------------------------------- */
+/* ---- Arrays ---------------------------------------------------------------------------------- */
 
 /* A row-major tensor in host memory. */
 typedef struct tw_array {
@@ -39,7 +39,7 @@ typedef struct tw_array {
 /* Frees the data of an array that a reader filled, and zeroes the array. NULL is fine. */
 TW_API void tw_array_free(tw_array *array);
 
-/* ---- IDX (MNIST) and gzip ----------------------------------------------------------------------- */
+/* ---- IDX (MNIST) and gzip -------------------------------------------------------------------- */
 
 /* Reads an IDX file, plain or gzip: u8 i8 i16 i32 f32 f64, rank 1 to 8. Values are converted from
  * the file's big-endian order. Free with tw_array_free. */
@@ -50,7 +50,7 @@ TW_API tw_status tw_idx_parse(const void *bytes, size_t n_bytes, int64_t limit, 
 TW_API tw_status tw_gunzip(const void *bytes, size_t n_bytes, int64_t limit, void **data,
                            size_t *n_data);
 
-/* ---- NumPy .npy ---------------------------------------------------------------------------------- */
+/* ---- NumPy .npy ------------------------------------------------------------------------------ */
 
 /* Reads format versions 1 to 3: f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 b1 in either byte order. Fortran
  * order is converted to row-major. Free with tw_array_free. */
@@ -60,7 +60,7 @@ TW_API tw_status tw_npy_parse(const void *bytes, size_t n_bytes, int64_t limit, 
 /* Writes version 1. TW_INVALID_ARGUMENT for element types that NumPy does not have. */
 TW_API tw_status tw_npy_write(const char *path, const tw_array *array);
 
-/* ---- Pictures -------------------------------------------------------------------------------------- */
+/* ---- Pictures -------------------------------------------------------------------------------- */
 
 /* Reads a PNG or JPEG file, told apart by content, to u8 [height, width, channels]. PNG: palettes
  * become RGB, narrow grey becomes 8 bits, 16 bits are rounded to 8. `channels`: 0 keeps what the
@@ -73,7 +73,7 @@ TW_API tw_status tw_image_parse(const void *bytes, size_t n_bytes, int32_t chann
 /* Writes u8 [height, width], [height, width, 1] or [height, width, 3] as PNG. */
 TW_API tw_status tw_png_write(const char *path, const tw_array *image);
 
-/* ---- safetensors ----------------------------------------------------------------------------------- */
+/* ---- safetensors ----------------------------------------------------------------------------- */
 
 typedef struct tw_named_array {
     const char *name;
