@@ -5,6 +5,17 @@
 
 #include <tilework/status.h>
 
+/* Tells the compiler what it cannot see: a failure is never TW_OK, so what a failed call would have
+ * set is not read afterwards. */
+static inline tw_status tw_never_ok(tw_status status)
+{
+#if defined(__GNUC__)
+    if (status == TW_OK) __builtin_unreachable();
+#endif
+    return status;
+}
+#define tw_fail(...) tw_never_ok(tw_fail(__VA_ARGS__))
+
 /* Returns `status` from the enclosing function, leaving a sentence, unless `condition` holds. */
 #define TW_REQUIRE(condition, status, ...)                                                         \
     do {                                                                                           \
@@ -24,6 +35,7 @@
         if ((status = (expression)) != TW_OK) goto out;                                            \
     } while (0)
 
-tw_status tw_fail_memory(size_t bytes); /* TW_OUT_OF_MEMORY with the usual sentence */
+#define tw_fail_memory(bytes) tw_never_ok(tw_fail_memory(bytes))
+tw_status(tw_fail_memory)(size_t bytes); /* TW_OUT_OF_MEMORY with the usual sentence */
 
 #endif

@@ -25,7 +25,7 @@ static tw_status check_inputs(const tw_graph *graph, const tw_op_info *info, int
                (int)info->min_in, (int)info->max_in);
     for (int32_t i = 0; i < n_in; i++) {
         const char *name = operand_name(info, false, i);
-        bool optional = i >= info->min_in;
+        bool optional = i >= info->min_in || (i < 32 && (info->optional_in >> i & 1));
         if (optional && in[i] == TW_NONE) continue;
         TW_REQUIRE(tw_graph_has(graph, in[i]), TW_INVALID_ARGUMENT,
                    "%s: %s is %d; it must be a tensor of this graph, 1 to %d", info->name, name,

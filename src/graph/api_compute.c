@@ -126,7 +126,7 @@ tw_status tw_graph_cross_entropy_backward(tw_graph *graph, tw_tensor logits, tw_
 {
     tw_attrs all = {0};
     TW_TAKE_ATTRS(all.loss, attrs);
-    tw_tensor in[] = {logits, labels, dloss, lse};
+    tw_tensor in[] = {logits, labels, lse, dloss};
     return tw_graph_add_1(graph, TW_OP_CROSS_ENTROPY_BACKWARD, &all, 4, in, dlogits);
 }
 

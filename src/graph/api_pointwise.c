@@ -175,7 +175,7 @@ tw_status tw_graph_sgd(tw_graph *graph, tw_tensor param, tw_tensor grad, tw_tens
     TW_REQUIRE(new_param, TW_INVALID_ARGUMENT, "new_param is NULL; give a place for its number");
     TW_REQUIRE((velocity != TW_NONE) == (new_velocity != NULL), TW_INVALID_ARGUMENT,
                "velocity and new_velocity go together: give both or neither");
-    tw_tensor in[] = {param, grad, lr, velocity};
+    tw_tensor in[] = {param, grad, velocity, lr};
     tw_tensor out[2] = {*new_param, new_velocity ? *new_velocity : TW_UNWANTED};
     TW_TRY(tw_graph_add(graph, TW_OP_SGD, &all, 4, in, 2, out));
     *new_param = out[0];

@@ -57,7 +57,7 @@ extern const tw_builder tw_graph_builder; /* with .graph NULL: copy and fill in 
 
 /* Text form, for saved plans and as cache key. `line` of parse errors counts from *line. */
 void tw_graph_write(const tw_graph *graph, tw_text *text);
-typedef struct tw_reader tw_reader;
+typedef struct tw_reader tw_reader; /* read.h */
 tw_status tw_graph_read(tw_reader *reader, tw_graph **graph);
 
 #endif

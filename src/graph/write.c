@@ -52,25 +52,25 @@ static void write_tensor(tw_text *text, const tw_graph *graph, int64_t t)
 
 static void write_field(tw_text *text, const tw_field *field, const char *at)
 {
-    int64_t wide[TW_MAX_RANK];
+    int64_t wide = 0;
     double real;
     tw_text_add(text, " %s=", field->name);
     for (int i = 0; i < field->count; i++) {
         int32_t narrow;
         if (i) tw_text_add(text, ",");
         switch (field->type) {
-        case TW_FIELD_I64: memcpy(wide, at + 8 * i, 8); break;
+        case TW_FIELD_I64: memcpy(&wide, at + 8 * i, 8); break;
         case TW_FIELD_I32:
             memcpy(&narrow, at + 4 * i, 4);
-            wide[0] = narrow;
+            wide = narrow;
             break;
-        case TW_FIELD_BOOL: wide[0] = at[i] != 0; break;
+        case TW_FIELD_BOOL: wide = at[i] != 0; break;
         case TW_FIELD_F64:
             memcpy(&real, at + 8 * i, 8);
             tw_text_add(text, "%a", real);
             continue;
         }
-        tw_text_add(text, "%lld", (long long)wide[0]);
+        tw_text_add(text, "%lld", (long long)wide);
     }
 }
 

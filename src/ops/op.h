@@ -114,6 +114,7 @@ struct tw_op_info {
     const char *name; /* as in ops.def */
     int32_t min_in, max_in, n_out; /* max_in -1: any number; trailing outputs may be optional */
     int32_t required_out;
+    uint32_t optional_in; /* bit i: input i may be absent though it stands before min_in */
     const char *in_names[8], *out_names[4];
     const tw_field *fields; /* ends with a NULL name */
     tw_status (*infer)(tw_infer *infer);

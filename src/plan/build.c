@@ -93,15 +93,13 @@ static tw_status schedule(tw_planner *planner)
     return tw_planner_memory(planner);
 }
 
-/* One attempt. scratch_limit: bytes that each step's kernel may use; NULL: any. */
-static tw_status attempt(const tw_graph *graph, const tw_plan_options *options,
-                         int64_t *scratch_limit, int32_t n_limit, tw_plan **plan)
+/* One attempt: `planner` has the limits or the script. */
+static tw_status build(const tw_graph *graph, const tw_plan_options *options, tw_planner planner,
+                       tw_plan **plan)
 {
     TW_TRY(start(graph, options, plan));
-    tw_planner planner = {.plan = *plan,
-                          .graph = (*plan)->graph,
-                          .scratch_limit = scratch_limit,
-                          .n_scratch_limit = n_limit};
+    planner.plan = *plan;
+    planner.graph = (*plan)->graph;
     tw_status status = schedule(&planner);
     if (status == TW_OK) status = tw_text_status(&(*plan)->explanation);
     tw_arena_free(&planner.scratch);
@@ -110,6 +108,27 @@ static tw_status attempt(const tw_graph *graph, const tw_plan_options *options,
         *plan = NULL;
     }
     return status;
+}
+
+/* scratch_limit: bytes that each step's kernel may use; NULL: any. */
+static tw_status attempt(const tw_graph *graph, const tw_plan_options *options,
+                         int64_t *scratch_limit, int32_t n_limit, tw_plan **plan)
+{
+    tw_planner planner = {.scratch_limit = scratch_limit, .n_scratch_limit = n_limit};
+    return build(graph, options, planner, plan);
+}
+
+tw_status tw_plan_from_script(const tw_graph *graph, const tw_plan_options *options,
+                              const tw_script_step *script, int32_t n_script, tw_plan **plan)
+{
+    TW_TRY(check_options(options));
+    tw_planner planner = {.script = script, .n_script = n_script};
+    TW_TRY(build(graph, options, planner, plan));
+    if ((*plan)->n_steps == n_script) return TW_OK;
+    tw_plan_free(*plan);
+    *plan = NULL;
+    return tw_fail(TW_NOT_FOUND, "the saved plan has %d steps, this library makes another number",
+                   (int)n_script);
 }
 
 /* Under a cap: kernels that make do with less. First the steps whose scratch does not fit beside the

@@ -30,6 +30,7 @@ typedef struct tw_step {
     const tw_kernel *kernel;
     tw_problem problem;
     void *state;
+    int32_t n_ops;   /* of the group; 0 for the copy of a shadow */
     int64_t scratch; /* byte offset into the workspace */
     int64_t scratch_bytes;
     const tw_place *in, *out, *loads, *stores;

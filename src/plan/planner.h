@@ -32,6 +32,13 @@ typedef struct tw_group {
     int32_t ops[TW_CHAIN_VALUES]; /* graph operations; [0] is the anchor */
 } tw_group;
 
+/* What a saved plan prescribes for one step. */
+typedef struct tw_script_step {
+    int32_t n_ops; /* of the group; 0: the copy of a shadow */
+    int64_t scratch_limit;
+    const char *kernel;
+} tw_script_step;
+
 typedef struct tw_planner {
     tw_plan *plan;
     tw_graph *graph; /* the plan's copy */
@@ -44,7 +51,13 @@ typedef struct tw_planner {
     tw_arena scratch;       /* freed with the planner */
     int64_t *scratch_limit; /* by step, or NULL: unlimited */
     int32_t n_scratch_limit;
+    const tw_script_step *script; /* NULL: choose */
+    int32_t n_script;
 } tw_planner;
+
+/* Builds a plan whose choices are given. */
+tw_status tw_plan_from_script(const tw_graph *graph, const tw_plan_options *options,
+                              const tw_script_step *script, int32_t n_script, tw_plan **plan);
 
 tw_status tw_planner_order(tw_planner *planner);
 tw_status tw_planner_layout(tw_planner *planner);

@@ -29,13 +29,23 @@ static void refuse(choice *c, const tw_kernel *kernel, const char *format, ...)
     tw_text_add(&c->refusals, "    not %s: %s\n", kernel->name, reason);
 }
 
+/* The row that a saved plan names for the next step, or NULL. */
+static const char *scripted(const tw_planner *planner)
+{
+    int32_t step = planner->plan->n_steps;
+    return planner->script && step < planner->n_script ? planner->script[step].kernel : NULL;
+}
+
 /* Reasons that have nothing to do with the problem. */
 static bool ruled_out(const tw_planner *planner, const tw_kernel *kernel, bool forced, choice *c)
 {
     const tw_plan_options *options = &planner->plan->options;
     tw_isa limit =
         options->has_max_isa && options->max_isa < tw_cpu_isa() ? options->max_isa : tw_cpu_isa();
-    if (forced && strcmp(kernel->name, options->kernel) != 0)
+    const char *saved = scripted(planner);
+    if (saved && strcmp(kernel->name, saved) != 0)
+        refuse(c, kernel, "the saved plan has %s", saved);
+    else if (forced && strcmp(kernel->name, options->kernel) != 0)
         refuse(c, kernel, "%s was asked for", options->kernel);
     else if (!kernel->impl)
         refuse(c, kernel, "it is not in this build");
@@ -121,6 +131,8 @@ static tw_status problem_of(tw_planner *planner, const tw_group *group, draft *d
     int32_t index = planner->plan->n_steps;
     if (planner->scratch_limit && index < planner->n_scratch_limit)
         problem->workspace_limit = planner->scratch_limit[index];
+    if (planner->script && index < planner->n_script)
+        problem->workspace_limit = planner->script[index].scratch_limit;
     bool pure = anchor->info->kind == TW_OP_POINTWISE;
     d->group = group;
     if (!pure) {
@@ -206,6 +218,7 @@ static tw_status finish(tw_planner *planner, draft *d, choice *c)
     tw_arena *arena = &planner->plan->arena;
     const tw_problem *p = &d->step.problem;
     d->step.kernel = c->kernel;
+    d->step.n_ops = d->group->n_ops;
     d->step.state = c->prepare.state;
     d->step.scratch_bytes = c->prepare.workspace;
     if (p->epilogue) {
@@ -222,21 +235,38 @@ static tw_status finish(tw_planner *planner, draft *d, choice *c)
 /* No row at all: only possible by the caller's own limits. */
 static tw_status nothing_fits(const tw_planner *planner, const tw_problem *problem, const choice *c)
 {
+    if (planner->script)
+        return tw_fail(TW_NOT_FOUND, "%s: the saved plan's kernel cannot run here:\n%s",
+                       problem->info->name, c->refusals.data ? c->refusals.data : "");
     tw_status status = planner->scratch_limit ? TW_WORKSPACE_TOO_SMALL : TW_NOT_SUPPORTED;
     return tw_fail(status, "%s: no kernel is left under the plan's options:\n%s",
                    problem->info->name, c->refusals.data ? c->refusals.data : "");
 }
 
+/* The groups of a saved plan are those that it was made with. */
+static tw_status follow_script(const tw_planner *planner, tw_group *group)
+{
+    int32_t step = planner->plan->n_steps;
+    if (!planner->script) return TW_OK;
+    bool fits = step < planner->n_script && planner->script[step].n_ops >= 1 &&
+                planner->script[step].n_ops <= group->n_ops;
+    TW_REQUIRE(fits, TW_NOT_FOUND, "step %d of the saved plan cannot be repeated by this library",
+               (int)step);
+    group->n_ops = planner->script[step].n_ops;
+    return TW_OK;
+}
+
 tw_status tw_planner_select(tw_planner *planner, tw_group *group)
 {
     tw_status status;
+    TW_TRY(follow_script(planner, group));
     for (;;) {
         draft d = {.group = group};
         choice c = {0};
         TW_TRY_OUT(problem_of(planner, group, &d));
         TW_TRY_OUT(choose(planner, &d.step.problem, &c));
         bool fast = c.kernel && !c.kernel->reference;
-        if (!fast && group->n_ops > 1) {
+        if (!fast && group->n_ops > 1 && !planner->script) {
             group->n_ops--;
             tw_text_free(&c.refusals);
             continue;

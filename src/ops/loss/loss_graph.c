@@ -188,6 +188,7 @@ const tw_op_info tw_loss_ops[2] = {
         .max_in = 4,
         .n_out = 1,
         .required_out = 1,
+        .optional_in = 1u << 2,
         .in_names = {"logits", "labels", "lse", "dloss"},
         .out_names = {"dlogits"},
         .fields = fields,
