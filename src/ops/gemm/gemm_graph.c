@@ -87,7 +87,7 @@ static tw_status infer(tw_infer *infer)
     return TW_OK;
 }
 
-/* ---- gradient ------------------------------------------------------------------------------------ */
+/* ---- gradient ---- */
 
 typedef struct operand {
     tw_tensor tensor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference: the sum as it is written. Any strides, any real types; f64 accumulation for floats,
- * 64-bit integers for integers, one rounding on store. */
+/* The reference: the sum as it is written. Any strides, any real types; f64 accumulation for
+ * floats, 64-bit integers for integers, one rounding on store. */
 #include "core/dtype.h"
 #include "core/error.h"
 #include "ops/gemm/gemm_shape.h"
