@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commit subjects are `scope: what`, at most 72 characters."""
+import re
+
+_SUBJECT = re.compile(r'^([a-z0-9_.+/-]+(, ?[a-z0-9_.+/-]+)*: \S.*|Revert ".*)$')
+LONGEST = 72
+
+
+def problem(subject):
+    """What is wrong with a subject, or None."""
+    if len(subject) > LONGEST:
+        return f"{len(subject)} characters; at most {LONGEST}"
+    if not _SUBJECT.match(subject):
+        return "not of the form `scope: what`"
+    return None
+
+
+def check(tree, report):
+    if not tree.is_git:
+        return
+    # The root commit is not ours to name; merges name themselves.
+    log = tree.git("log", "--no-merges", "--min-parents=1", "--format=%h%x09%s")
+    for line in log.splitlines():
+        commit, subject = line.split("\t", 1)
+        what = problem(subject)
+        if what:
+            report.add("commit", commit, "commit-subject", f"{what}: {subject}", commit)
