@@ -2,6 +2,7 @@
 /* The f32 rows of one target: its GEMM core and pointwise interpreter, handed to the common code. */
 #include "arch/cpu/vec.h"
 #include "ops/conv/conv_pixels.h"
+#include "ops/conv/conv_wgrad.h"
 
 static const tw_conv_target target = {.brgemm = TW_SYMBOL(tw_brgemm_f32),
                                       .chain_run = TW_SYMBOL(tw_chain_run_f32),
@@ -18,9 +19,20 @@ static tw_status pixels_prepare(const tw_problem *problem, tw_prepare *prepare)
     return tw_conv_pixels_prepare(problem, prepare, &target);
 }
 
+static const char *wgrad_supports(const tw_problem *problem)
+{
+    return tw_conv_wgrad_refuses(problem, &target);
+}
+
+static tw_status wgrad_prepare(const tw_problem *problem, tw_prepare *prepare)
+{
+    return tw_conv_wgrad_prepare(problem, prepare, &target);
+}
+
 #define TW_CONV_ROW(algorithm, supports_fn, prepare_fn, run_fn)                                    \
     extern const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32);                              \
     const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32) = {                                  \
         .supports = supports_fn, .prepare = prepare_fn, .run = run_fn};
 TW_CONV_ROW(brgemm, pixels_supports, pixels_prepare, tw_conv_pixels_run)
 TW_CONV_ROW(brgemm_dgrad, pixels_supports, pixels_prepare, tw_conv_pixels_run)
+TW_CONV_ROW(brgemm_wgrad, wgrad_supports, wgrad_prepare, tw_conv_wgrad_run)

@@ -39,14 +39,3 @@ void tw_conv_read_geometry(const tw_problem *problem, tw_conv_geometry *g)
         g->w.at[d] = -g->w.at[d];
     }
 }
-
-tw_conv_range tw_conv_valid(const tw_conv_geometry *g, int d, int64_t t)
-{
-    int64_t shift = t * g->dilation[d] - g->pad[d]; /* input position of output 0 */
-    int64_t stride = g->stride[d];
-    int64_t first = shift >= 0 ? 0 : (-shift - 1) / stride + 1;
-    int64_t last = shift >= g->in[d] ? 0 : (g->in[d] - 1 - shift) / stride + 1;
-    if (last > g->out[d]) last = g->out[d];
-    if (first > last) first = last;
-    return (tw_conv_range){first, last};
-}

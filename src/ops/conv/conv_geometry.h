@@ -25,12 +25,6 @@ typedef struct tw_conv_geometry {
 
 void tw_conv_read_geometry(const tw_problem *problem, tw_conv_geometry *g);
 
-/* The output positions along one dim at which tap t reads inside the input: [first, last). */
-typedef struct tw_conv_range {
-    int64_t first, last;
-} tw_conv_range;
-tw_conv_range tw_conv_valid(const tw_conv_geometry *g, int d, int64_t t);
-
 static inline int64_t tw_conv_product(const int64_t v[3]) { return v[0] * v[1] * v[2]; }
 
 #endif

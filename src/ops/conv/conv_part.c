@@ -2,10 +2,6 @@
 /* From geometry to parts and boxes. */
 #include "ops/conv/conv_part.h"
 
-/* About what a copied float costs, and what a tile of few rows loses, decides between the two ways
- * of reading: see NOTES.md. */
-enum { FEWEST_ROWS = 6 };
-
 void tw_conv_forward_part(const tw_conv_geometry *g, tw_conv_part *part)
 {
     *part = (tw_conv_part){.n = g->n,
@@ -116,8 +112,7 @@ int64_t tw_conv_pixel_stride(int64_t n, const int64_t dims[3], const tw_conv_str
     return pixels > 1 ? stride : 1;
 }
 
-/* A 1×1 kernel over dense pixels: one long row. */
-static void merge_pixels(tw_conv_part *part)
+void tw_conv_merge_pixels(tw_conv_part *part)
 {
     for (int d = 0; d < 3; d++)
         if (part->taps[d] != 1 || part->step[d] != 1 || part->pad[d] != 0 ||
@@ -139,8 +134,18 @@ void tw_conv_reach(const tw_conv_part *part, int d, int64_t lo, int64_t hi, int6
         (hi - 1) * part->step[d] - part->pad[d] + (part->taps[d] - 1) * part->dilation[d] + 1;
 }
 
-/* Does any window leave the source along dim d? */
-static bool leaves(const tw_conv_part *part, int d)
+tw_conv_range tw_conv_valid(const tw_conv_part *part, int d, int64_t t, int64_t lo, int64_t hi)
+{
+    const int64_t shift = t * part->dilation[d] - part->pad[d]; /* source position of output 0 */
+    const int64_t step = part->step[d];
+    const int64_t first = shift >= 0 ? 0 : (-shift - 1) / step + 1;
+    const int64_t last = shift >= part->src[d] ? 0 : (part->src[d] - 1 - shift) / step + 1;
+    tw_conv_range range = {tw_conv_max(first, lo), tw_conv_min(last, hi)};
+    if (range.last <= range.first) range.first = range.last = lo;
+    return range;
+}
+
+bool tw_conv_leaves(const tw_conv_part *part, int d)
 {
     int64_t range[2];
     if (part->dst[d] == 0 || part->taps[d] == 0) return false;
@@ -148,7 +153,7 @@ static bool leaves(const tw_conv_part *part, int d)
     return range[0] < 0 || range[1] > part->src[d];
 }
 
-static void cut(tw_conv_part *part, int64_t pixels)
+void tw_conv_cut(tw_conv_part *part, int64_t pixels)
 {
     const int64_t size[4] = {part->n, part->dst[0], part->dst[1], part->dst[2]};
     int64_t lower = 1;
@@ -168,20 +173,61 @@ static void cut(tw_conv_part *part, int64_t pixels)
 /* Bytes of band beyond which windows are gathered straight from the source. */
 #define LARGEST_BAND ((int64_t)1 << 22)
 
-void tw_conv_choose(tw_conv_part *part, const tw_conv_target *target, int64_t pixels)
+/* The share of products along dim d that a window's zeros add, as a factor of 1 or more. */
+static double zeros(const tw_conv_part *part, int d)
 {
-    if (part->from.dim1 == 1 && part->to.dim1 == 1) merge_pixels(part);
-    cut(part, pixels);
-    int64_t row = part->dst[2], tiles = tw_conv_max(tw_conv_up(row, target->tile_rows), 1);
-    bool grouped = part->groups > 1 && part->taps[2] > 1;
-    part->band = part->from.dim1 != 1 || leaves(part, 2) || grouped;
-    if (part->band && tw_conv_band_floats(part) > LARGEST_BAND / 4) part->band = false;
-    part->contiguous = part->dilation[2] == 1 &&
-                       (part->band || part->from.at[2] == part->cin || part->taps[2] == 1);
-    bool unreadable = !part->band && (part->from.dim1 != 1 || leaves(part, 2));
-    part->gather = unreadable || (row / tiles < FEWEST_ROWS && row < target->tile_rows &&
-                                  part->taps[2] * part->cin >= 8);
-    part->fills = leaves(part, 2) || (part->gather && (leaves(part, 0) || leaves(part, 1)));
+    int64_t inside = 0;
+    if (part->taps[d] > 64) return 1;
+    for (int64_t t = 0; t < part->taps[d]; t++) {
+        const tw_conv_range range = tw_conv_valid(part, d, t, 0, part->dst[d]);
+        inside += range.last - range.first;
+    }
+    return inside > 0 ? (double)(part->taps[d] * part->dst[d]) / (double)inside : 1;
+}
+
+/* Cost of a product of n rows against one of full tiles: a step of k takes no less than a few
+ * cycles however few rows share it. */
+static double tiling(int64_t n, int64_t tile_rows)
+{
+    const double height = (double)n / (double)tw_conv_max(tw_conv_up(n, tile_rows), 1);
+    const double least = 0.3 * (double)tile_rows;
+    return n == 0 ? 1 : (height > least ? 1 : least / height) + 0.8 / height;
+}
+
+static bool same_set(int64_t floats) { return floats > 0 && floats % 1024 == 0; }
+
+/* Prices of the three ways in multiply-add steps for each that is needed. */
+static tw_conv_way cheapest(const tw_conv_part *part, const tw_conv_target *target)
+{
+    const double depth = (double)tw_conv_max(part->taps[2] * part->cin, 1);
+    const double window = depth * (double)tw_conv_max(part->taps[0] * part->taps[1], 1);
+    const double panels = (double)tw_conv_max(tw_conv_up(part->cout, target->tile_cols), 1);
+    const double zeros_w = zeros(part, 2), zeros_dh = zeros(part, 0) * zeros(part, 1);
+    double rows = tiling(part->dst[2], target->tile_rows) * zeros_w + 1 / depth;
+    double images = tiling(part->n, target->tile_rows) + 1 / depth + 12 / window;
+    double gather =
+        tiling(part->n * tw_conv_product(part->dst), target->tile_rows) * zeros_w * zeros_dh +
+        (0.15 + 8 / depth) / panels;
+    if (same_set(part->step[2] * part->from.at[2])) rows *= 2;
+    if (same_set(part->from.dim0)) images *= 2;
+    if (images < rows && images < gather) return TW_CONV_IMAGES;
+    return rows < gather ? TW_CONV_ROWS : TW_CONV_GATHER;
+}
+
+/* Boxes of whole tiles of images. */
+static void cut_images(tw_conv_part *part, const tw_conv_target *target, int64_t pixels)
+{
+    const int64_t images = part->n, most = 4 * target->tile_rows;
+    const int64_t box = tw_conv_up(images, tw_conv_max(tw_conv_up(images, most), 1));
+    part->n = 1;
+    tw_conv_cut(part, tw_conv_max(pixels / tw_conv_max(box, 1), 1));
+    part->n = images;
+    part->box[0] = tw_conv_max(box, 1);
+    part->boxes[0] = tw_conv_up(images, part->box[0]);
+}
+
+static void set_sizes(tw_conv_part *part, const tw_conv_target *target)
+{
     part->window = tw_conv_product(part->taps) * part->cin;
     /* Rows a multiple of 2 KiB apart would share few sets of the first-level cache. */
     part->row = part->window % 512 == 0 ? part->window + 16 : part->window;
@@ -189,6 +235,29 @@ void tw_conv_choose(tw_conv_part *part, const tw_conv_target *target, int64_t pi
     part->chunk = tw_conv_min(part->chunk, 4 * target->tile_rows);
     part->chunk -= part->chunk % target->tile_rows;
     part->to_pixel = tw_conv_pixel_stride(part->n, part->dst, &part->to);
+}
+
+void tw_conv_choose(tw_conv_part *part, const tw_conv_target *target, int64_t pixels)
+{
+    if (part->from.dim1 == 1 && part->to.dim1 == 1) tw_conv_merge_pixels(part);
+    part->way = cheapest(part, target);
+    if (part->way == TW_CONV_IMAGES)
+        cut_images(part, target, pixels);
+    else
+        tw_conv_cut(part, pixels);
+    const bool padded = tw_conv_leaves(part, 2) && part->way != TW_CONV_IMAGES;
+    part->band = part->from.dim1 != 1 || padded || (part->groups > 1 && part->taps[2] > 1);
+    if (part->band && tw_conv_band_floats(part) > LARGEST_BAND / 4) {
+        part->band = false;
+        if (part->from.dim1 != 1 || padded) part->way = TW_CONV_GATHER;
+    }
+    part->contiguous = part->dilation[2] == 1 &&
+                       (part->band || part->from.at[2] == part->cin || part->taps[2] == 1);
+    part->fills =
+        part->way == TW_CONV_GATHER
+            ? tw_conv_leaves(part, 0) || tw_conv_leaves(part, 1) || tw_conv_leaves(part, 2)
+            : padded;
+    set_sizes(part, target);
 }
 
 /* ---- Boxes ----------------------------------------------------------------------------------------- */

@@ -32,6 +32,10 @@ typedef struct tw_conv_box {
     int64_t lo[4], hi[4]; /* N, D, H, W */
 } tw_conv_box;
 
+/* What the rows of one product are. ROWS: pixels along W. IMAGES: the same pixel of many images.
+ * GATHER: windows copied from consecutive pixels. */
+typedef enum tw_conv_way { TW_CONV_ROWS, TW_CONV_IMAGES, TW_CONV_GATHER } tw_conv_way;
+
 typedef struct tw_conv_part {
     int64_t n, cin, cout, groups; /* channels of one group */
     int64_t src[3], dst[3], taps[3], step[3], dilation[3], pad[3];
@@ -41,8 +45,8 @@ typedef struct tw_conv_part {
     int64_t w_start, w_group, w_in, w_out, w_tap[3];
     int64_t packed; /* where this part's packed weights start */
     int64_t box[4], boxes[4];
-    bool band;        /* source rows are copied, channels last and with their zero padding */
-    bool gather;      /* pixels' windows are copied to rows of a matrix */
+    bool band; /* source rows are copied, channels last and with their zero padding */
+    tw_conv_way way;
     bool contiguous;  /* a row of taps is one run of memory */
     bool fills;       /* copies put zeros where there is padding */
     int64_t chunk;    /* pixels gathered, or finished, at a time */
@@ -81,6 +85,20 @@ void tw_conv_gather(const tw_conv_part *part, const tw_conv_source *source, int6
 
 /* The first and past the last source position that outputs [lo, hi) meet along dim d. */
 void tw_conv_reach(const tw_conv_part *part, int d, int64_t lo, int64_t hi, int64_t range[2]);
+
+/* The output positions along dim d, within [lo, hi), at which tap t reads inside the source. */
+typedef struct tw_conv_range {
+    int64_t first, last;
+} tw_conv_range;
+tw_conv_range tw_conv_valid(const tw_conv_part *part, int d, int64_t t, int64_t lo, int64_t hi);
+
+/* Does any window leave the source along dim d? */
+bool tw_conv_leaves(const tw_conv_part *part, int d);
+
+/* Cuts the pixels into boxes of about `pixels`, and gives a 1×1 kernel over dense pixels one long
+ * row: for callers that choose for themselves how to read. */
+void tw_conv_cut(tw_conv_part *part, int64_t pixels);
+void tw_conv_merge_pixels(tw_conv_part *part);
 
 /* Steps through a box in row-major order; false at its end. */
 bool tw_conv_next(const tw_conv_box *box, int64_t at[4]);

@@ -38,6 +38,11 @@ static int64_t target_pixels(const tw_conv_part *part, const tw_conv_target *tar
     return tw_conv_max(share, 2 * target->tile_rows);
 }
 
+static int64_t box_pixels(const tw_conv_part *part)
+{
+    return part->box[0] * part->box[1] * part->box[2] * part->box[3];
+}
+
 /* Chooses for one part and adds it to the plan's totals. */
 static void add_part(tw_conv_pixels_plan *plan, int64_t index, bool direct)
 {
@@ -54,8 +59,11 @@ static void add_part(tw_conv_pixels_plan *plan, int64_t index, bool direct)
     part->packed = plan->packed_floats;
     plan->packed_floats += tw_conv_packed_floats(part, target);
     if (part->band) plan->band_floats = tw_conv_max(plan->band_floats, tw_conv_band_floats(part));
-    if (part->gather) plan->rows_floats = tw_conv_max(plan->rows_floats, part->chunk * part->row);
-    int64_t tile = direct ? 0 : part->chunk * round_up(part->cout, 16);
+    if (part->way == TW_CONV_GATHER)
+        plan->rows_floats = tw_conv_max(plan->rows_floats, part->chunk * part->row);
+    int64_t pixels = part->way == TW_CONV_IMAGES ? box_pixels(part) : part->chunk;
+    if (part->way == TW_CONV_GATHER && part->to_pixel == 0) direct = false;
+    int64_t tile = direct ? 0 : pixels * round_up(part->cout, 16);
     plan->tile_floats = tw_conv_max(plan->tile_floats, round_up(tile, 16));
 }
 

@@ -2,11 +2,10 @@
 /* Forward pass and data gradient, run time: packs the weights, then multiplies box by box. */
 #include <string.h>
 
+#include "ops/conv/conv_batch.h"
 #include "ops/conv/conv_pack.h"
 #include "ops/conv/conv_pixels.h"
 #include "runtime/cpu/parallel.h"
-
-enum { MAX_BATCH = 64 };
 
 typedef struct pixels_run {
     const tw_conv_pixels_plan *plan;
@@ -87,14 +86,7 @@ static void finish(const worker *w, const int64_t first[4], int64_t n, const flo
 
 /* ---- Products ---------------------------------------------------------------------------------------- */
 
-/* A batch under construction: pointers are handed to the core when the list is full. */
-typedef struct batch {
-    tw_brgemm job;
-    tw_brgemm_fn core;
-    const float *a[MAX_BATCH], *b[MAX_BATCH];
-} batch;
-
-static void start(batch *list, const worker *w, float *c, int64_t c_row)
+static void start(tw_conv_batch *list, const worker *w, float *c, int64_t c_row)
 {
     const tw_conv_target *target = w->run->plan->target;
     list->core = target->brgemm;
@@ -108,42 +100,35 @@ static void start(batch *list, const worker *w, float *c, int64_t c_row)
                             .c_row = c_row};
 }
 
-static void flush(batch *list)
-{
-    list->core(&list->job);
-    list->job.n_batch = 0;
-    list->job.accumulate = true;
-}
-
-static void push(batch *list, const float *a, const float *b)
-{
-    if (list->job.n_batch == MAX_BATCH) flush(list);
-    list->a[list->job.n_batch] = a;
-    list->b[list->job.n_batch++] = b;
-}
-
-/* Without a single tap the result is zeros, which the core stores too. */
-static void end(batch *list)
-{
-    if (list->job.n_batch > 0 || !list->job.accumulate) flush(list);
-}
-
-/* Taps of one kernel row at position `base + pos·pixel`; in exact runs only those inside. */
-static void push_row(const worker *w, batch *list, int64_t base, int64_t pos, const float *b)
+/* Taps of one kernel row at position `base + pos·pixel`, those inside the source. */
+static void push_row(const worker *w, tw_conv_batch *list, int64_t base, int64_t pos,
+                     const float *b)
 {
     const tw_conv_part *part = w->part;
     const tw_conv_source *source = &w->source;
     const int64_t tap_floats = part->cin * w->run->plan->target->tile_cols;
     if (part->contiguous) {
-        push(list, source->data + base + pos * source->at[2], b);
+        /* Only IMAGES meets padding here: one pixel, so its taps inside are one run too. */
+        const int64_t skip = tw_conv_max(source->lo[2] - pos, 0);
+        if (list->job.k > 0)
+            tw_conv_push(list, source->data + base + (pos + skip) * source->at[2],
+                         b + skip * tap_floats);
         return;
     }
     for (int64_t t = 0; t < part->taps[2]; t++, pos += part->dilation[2], b += tap_floats)
         if (pos >= source->lo[2] && pos < source->hi[2])
-            push(list, source->data + base + pos * source->at[2], b);
+            tw_conv_push(list, source->data + base + pos * source->at[2], b);
 }
 
-/* `n` pixels of one row, from `at` on. */
+/* Length of the run of taps at `pos` that lie inside the source. */
+static int64_t run_inside(const worker *w, int64_t pos)
+{
+    const int64_t first = tw_conv_max(w->source.lo[2], pos);
+    const int64_t last = tw_conv_min(w->source.hi[2], pos + w->part->taps[2]);
+    return tw_conv_max(last - first, 0);
+}
+
+/* `n` pixels of one row, from `at` on; in IMAGES, pixel `at` of n images. */
 static void multiply_row(const worker *w, const int64_t at[4], int64_t n, float *c, int64_t c_row)
 {
     const tw_conv_part *part = w->part;
@@ -152,11 +137,15 @@ static void multiply_row(const worker *w, const int64_t at[4], int64_t n, float 
     const float *b =
         w->run->packed + part->packed + w->panel * part->window * w->run->plan->target->tile_cols;
     const int64_t image = source->start + at[0] * source->image;
-    batch list;
+    tw_conv_batch list;
     start(&list, w, c, c_row);
     list.job.rows = n;
-    list.job.k = part->contiguous ? part->taps[2] * part->cin : part->cin;
-    list.job.a_row = part->step[2] * source->at[2];
+    list.job.k = part->cin;
+    if (part->contiguous && part->way == TW_CONV_IMAGES)
+        list.job.k *= run_inside(w, at[3] * part->step[2] - part->pad[2]);
+    else if (part->contiguous)
+        list.job.k *= part->taps[2];
+    list.job.a_row = part->way == TW_CONV_IMAGES ? source->image : part->step[2] * source->at[2];
     list.job.a_col = source->channel;
     for (int64_t td = 0; td < part->taps[0]; td++) {
         const int64_t d = at[1] * part->step[0] - part->pad[0] + td * part->dilation[0];
@@ -168,7 +157,7 @@ static void multiply_row(const worker *w, const int64_t at[4], int64_t n, float 
                      at[3] * part->step[2] - part->pad[2], b);
         }
     }
-    end(&list);
+    tw_conv_end(&list);
 }
 
 static bool is_direct(const worker *w) { return !w->run->plan->epilogue && w->part->to.dim1 == 1; }
@@ -192,6 +181,26 @@ static void run_rows(const worker *w, const tw_conv_box *box)
     } while (tw_conv_next(box, at));
 }
 
+/* Pixel by pixel, all images of the box at once. A tile has the box's own order, [n][d, h, w]. */
+static void run_images(const worker *w, const tw_conv_box *box)
+{
+    const bool direct = is_direct(w);
+    const int64_t images = box->hi[0] - box->lo[0], pixels = tw_conv_box_pixels(box) / images;
+    const int64_t tile_row = tw_conv_up(w->cols, 16) * 16;
+    tw_conv_box pixel = *box;
+    int64_t at[4], i = 0;
+    pixel.hi[0] = box->lo[0] + 1;
+    memcpy(at, box->lo, sizeof at);
+    do {
+        if (direct)
+            multiply_row(w, at, images, result_at(w, at), w->part->to.dim0);
+        else
+            multiply_row(w, at, images, w->tile + i++ * tile_row, pixels * tile_row);
+    } while (tw_conv_next(&pixel, at));
+    for (int64_t n = 0; !direct && n < images; n++, at[0]++)
+        finish(w, at, pixels, w->tile + n * pixels * tile_row, tile_row);
+}
+
 static void run_gathered(const worker *w, const tw_conv_box *box)
 {
     const tw_conv_part *part = w->part;
@@ -200,7 +209,7 @@ static void run_gathered(const worker *w, const tw_conv_box *box)
     const int64_t tile_cols = w->run->plan->target->tile_cols;
     const float *b = w->run->packed + part->packed + w->panel * part->window * tile_cols;
     int64_t left = tw_conv_box_pixels(box), at[4], first[4];
-    batch list;
+    tw_conv_batch list;
     memcpy(at, box->lo, sizeof at);
     while (left > 0) {
         /* Equal chunks rather than full ones and a rest. */
@@ -215,8 +224,8 @@ static void run_gathered(const worker *w, const tw_conv_box *box)
         list.job.k = part->window;
         list.job.a_row = part->row;
         list.job.a_col = 1;
-        push(&list, w->rows, b);
-        end(&list);
+        tw_conv_push(&list, w->rows, b);
+        tw_conv_end(&list);
         if (!direct) finish(w, first, n, w->tile, tile_row);
         left -= n;
     }
@@ -239,7 +248,10 @@ static void run_item(void *arg, int32_t slot, int64_t item)
     const int64_t first = split * panels / splits, last = (split + 1) * panels / splits;
     float *scratch =
         (float *)((char *)run->launch->workspace + plan->scratch_at) + slot * plan->slot_floats;
-    if (run->exact && part.fills) part.band = part.gather = part.contiguous = false;
+    if (run->exact && part.fills) {
+        part.way = TW_CONV_ROWS;
+        part.band = part.contiguous = false;
+    }
     const float *source = (const float *)run->launch->in[0] + group * part.cin * part.from.dim1;
     worker w = {.run = run,
                 .part = &part,
@@ -250,8 +262,10 @@ static void run_item(void *arg, int32_t slot, int64_t item)
                 .rows = scratch + plan->band_floats,
                 .tile = scratch + plan->band_floats + plan->rows_floats};
     w.source = tw_conv_read_source(&part, &box, source, scratch);
-    if (part.gather)
+    if (part.way == TW_CONV_GATHER)
         run_gathered(&w, &box);
+    else if (part.way == TW_CONV_IMAGES)
+        run_images(&w, &box);
     else
         run_rows(&w, &box);
 }

@@ -4,8 +4,8 @@
 
 #include "ops/conv/conv_part.h"
 
-/* What a band holds of a box: images, planes and rows that exist; along W all that windows meet,
- * padding included. */
+/* What a band holds of a box: pixels that exist and, where products take all taps of a row along W,
+ * the padding that windows meet. */
 static void band_extent(const tw_conv_part *part, const tw_conv_box *box, int64_t lo[4],
                         int64_t hi[4])
 {
@@ -14,15 +14,21 @@ static void band_extent(const tw_conv_part *part, const tw_conv_box *box, int64_
     for (int d = 0; d < 3; d++) {
         int64_t range[2];
         tw_conv_reach(part, d, box->lo[1 + d], box->hi[1 + d], range);
-        lo[1 + d] = d == 2 ? range[0] : tw_conv_min(tw_conv_max(range[0], 0), part->src[d]);
-        hi[1 + d] = d == 2 ? range[1] : tw_conv_min(range[1], part->src[d]);
-        hi[1 + d] = tw_conv_max(hi[1 + d], lo[1 + d]);
+        if (d < 2 || part->way == TW_CONV_IMAGES) {
+            range[0] = tw_conv_min(tw_conv_max(range[0], 0), part->src[d]);
+            range[1] = tw_conv_min(range[1], part->src[d]);
+        }
+        lo[1 + d] = range[0];
+        hi[1 + d] = tw_conv_max(range[1], range[0]);
     }
 }
 
+/* Images of a band do not lie a multiple of 4 KiB apart: their pixels would share a cache set. */
+static int64_t band_image(int64_t floats) { return floats % 1024 == 0 ? floats + 16 : floats; }
+
 int64_t tw_conv_band_floats(const tw_conv_part *part)
 {
-    double floats = (double)part->box[0] * (double)part->cin;
+    double floats = (double)part->cin;
     for (int d = 0; d < 3; d++) {
         int64_t range[2];
         tw_conv_reach(part, d, 0, part->box[1 + d], range);
@@ -30,6 +36,7 @@ int64_t tw_conv_band_floats(const tw_conv_part *part)
         if (d < 2 && size > (double)part->src[d]) size = (double)part->src[d];
         floats *= size > 0 ? size : 0;
     }
+    floats = (floats + 16) * (double)part->box[0];
     return floats < 0x1p62 ? (int64_t)floats : INT64_MAX / 2;
 }
 
@@ -64,7 +71,8 @@ static void copy_band(const tw_conv_part *part, const int64_t lo[4], const int64
     const int64_t cin = part->cin, width = hi[3] - lo[3];
     const int64_t first = tw_conv_min(tw_conv_max(lo[3], 0), hi[3]);
     const int64_t last = tw_conv_max(tw_conv_min(hi[3], part->src[2]), first);
-    for (int64_t n = lo[0]; n < hi[0]; n++)
+    const int64_t image = (hi[1] - lo[1]) * (hi[2] - lo[2]) * width * cin;
+    for (int64_t n = lo[0]; n < hi[0]; n++, band += band_image(image) - image)
         for (int64_t d = lo[1]; d < hi[1]; d++)
             for (int64_t h = lo[2]; h < hi[2]; h++) {
                 const float *row =
@@ -94,7 +102,7 @@ tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *
     source.at[2] = part->cin;
     source.at[1] = source.at[2] * (hi[3] - lo[3]);
     source.at[0] = source.at[1] * (hi[2] - lo[2]);
-    source.image = source.at[0] * (hi[1] - lo[1]);
+    source.image = band_image(source.at[0] * (hi[1] - lo[1]));
     source.start = -lo[0] * source.image;
     for (int d = 0; d < 3; d++) {
         source.start -= lo[1 + d] * source.at[d];
