@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts and tw_parallel: every item once, slots, sharing, nesting, forks. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -304,6 +305,25 @@ static void flush_mode_flushes(void **state)
 
 /* ---- Forks ------------------------------------------------------------------------------------------ */
 
+static void *do_nothing(void *arg) { return arg; }
+
+/* Emulators of another processor may not: asked without any code of the library. */
+static bool host_starts_threads_in_children(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, do_nothing, NULL) != 0) return false;
+    pthread_join(thread, NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        const int error = pthread_create(&thread, NULL, do_nothing, NULL);
+        if (error == 0) pthread_join(thread, NULL);
+        _exit(error != 0);
+    }
+    int status = -1;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 /* The child's exit status is the number of faults, 200 at most. */
 static int faults_in_child(tw_context *context)
 {
@@ -326,6 +346,7 @@ static void forked_children_use_the_context(void **state)
 #if defined(UNDER_TSAN) && !defined(__clang__)
     skip(); /* GCC's runtime takes a child's thread for one of the parent's, and ends the child */
 #endif
+    if (!host_starts_threads_in_children()) skip();
     tw_context *context = create(3);
     for (int i = 0; i < 30; i++) {
         check_loop(context, 3, 100);
@@ -355,6 +376,7 @@ static void fork_while_another_thread_has_the_pool(void **state)
 #ifdef UNDER_TSAN
     skip(); /* the sanitizer's own locks do not survive such a fork */
 #endif
+    if (!host_starts_threads_in_children()) skip();
     static background other;
     other.context = create(3);
     tw_thread *thread = NULL;

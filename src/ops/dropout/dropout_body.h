@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dropout and its gradient over f32 with a bool mask, any strides, threaded. Chunks of
- * TW_RANDOM_CHUNK elements, blocks of TW_PHILOX_BLOCK. A block of a tensor that is not dense, or
- * that ends early, is gathered to or scattered from a buffer on the stack; the arithmetic is the
+ * dropout and its gradient over f32 with a bool mask, any strides, threaded, in blocks of
+ * TW_PHILOX_BLOCK elements. A block of a tensor that is not dense, or a part of one, is gathered to or scattered from a buffer on the stack; the arithmetic is the
  * same, so the bits are the reference's. A block is read in full before it is written: in place
  * works.
  */
 #include <string.h>
 
 #include "ops/dropout/dropout.h"
+#include "ops/random/pieces.h"
 #include "ops/random/random.h"
-#include "ops/random/walk.h"
 #include "runtime/cpu/parallel.h"
 #include "tile/cpu/philox_vec.h"
 
-_Static_assert(TW_RANDOM_CHUNK % TW_PHILOX_BLOCK == 0, "chunks begin with a block");
-
-/* A tensor of the problem, and where the chunk has come to in it. */
 typedef struct operand {
     const tw_view *view; /* NULL: absent */
     void *data;
@@ -31,7 +27,7 @@ typedef struct dropout_job {
     tw_philox stream;
     uint32_t threshold;
     float scale;
-    int64_t n;
+    tw_pieces pieces;
 } dropout_job;
 
 /* One block of everything. */
@@ -46,39 +42,50 @@ static operand operand_of(const tw_view *view, void *data)
     return (operand){view, data, view->dtype == TW_F32 ? 4 : 1, tw_view_is_dense(view)};
 }
 
-/* Elements first to first + n - 1 to `to`; the rest of the block becomes 0. */
+/* Elements first to first + n - 1 of an operand, to or from a buffer. */
 static void gather(const operand *from, int64_t first, int64_t n, void *to)
 {
-    const char *data = from->data;
-    if (n < TW_PHILOX_BLOCK) memset(to, 0, TW_PHILOX_BLOCK * from->bytes);
     if (from->dense) {
+        const char *data = from->data;
         memcpy(to, data + first * (int64_t)from->bytes, (size_t)n * from->bytes);
         return;
     }
     tw_walk walk = tw_walk_from(from->view, first);
-    for (int64_t i = 0; i < n; i++, tw_walk_next(&walk)) {
+    for (int64_t done = 0; done < n;) {
+        const int64_t row = tw_walk_run(&walk), step = tw_walk_step(&walk);
+        const int64_t count = row < n - done ? row : n - done;
         if (from->bytes == 4) {
-            ((float *)to)[i] = ((const float *)from->data)[walk.offset];
+            const float *data = (const float *)from->data + walk.offset;
+            for (int64_t i = 0; i < count; i++) ((float *)to)[done + i] = data[i * step];
         } else {
-            ((uint8_t *)to)[i] = ((const uint8_t *)from->data)[walk.offset];
+            const uint8_t *data = (const uint8_t *)from->data + walk.offset;
+            for (int64_t i = 0; i < count; i++) ((uint8_t *)to)[done + i] = data[i * step];
         }
+        tw_walk_advance(&walk, count);
+        done += count;
     }
 }
 
 static void scatter(const operand *to, int64_t first, int64_t n, const void *from)
 {
-    char *data = to->data;
     if (to->dense) {
+        char *data = to->data;
         memcpy(data + first * (int64_t)to->bytes, from, (size_t)n * to->bytes);
         return;
     }
     tw_walk walk = tw_walk_from(to->view, first);
-    for (int64_t i = 0; i < n; i++, tw_walk_next(&walk)) {
+    for (int64_t done = 0; done < n;) {
+        const int64_t row = tw_walk_run(&walk), step = tw_walk_step(&walk);
+        const int64_t count = row < n - done ? row : n - done;
         if (to->bytes == 4) {
-            ((float *)to->data)[walk.offset] = ((const float *)from)[i];
+            float *data = (float *)to->data + walk.offset;
+            for (int64_t i = 0; i < count; i++) data[i * step] = ((const float *)from)[done + i];
         } else {
-            ((uint8_t *)to->data)[walk.offset] = ((const uint8_t *)from)[i];
+            uint8_t *data = (uint8_t *)to->data + walk.offset;
+            for (int64_t i = 0; i < count; i++) data[i * step] = ((const uint8_t *)from)[done + i];
         }
+        tw_walk_advance(&walk, count);
+        done += count;
     }
 }
 
@@ -125,33 +132,48 @@ TW_INLINE void backward_block(const dropout_job *job, const float *dy, const uin
     }
 }
 
-static void run_block(const dropout_job *job, int64_t first, int64_t n)
+/* Elements skip to skip + n - 1 of the block that begins with element `start`. */
+static void run_block(const dropout_job *job, int64_t start, int64_t skip, int64_t n)
 {
     dropout_block block;
-    const float *x = (const float *)job->x.data + first;
-    if (!job->x.dense || n < TW_PHILOX_BLOCK) {
-        gather(&job->x, first, n, block.x);
+    const float *x = (const float *)job->x.data + start;
+    const int64_t first = start + skip;
+    const bool whole = n == TW_PHILOX_BLOCK;
+    if (!whole) memset(&block, 0, sizeof block);
+    if (!whole || !job->x.dense) {
+        gather(&job->x, first, n, block.x + skip);
         x = block.x;
     }
     if (job->backward) {
-        gather(&job->mask, first, n, block.mask);
+        gather(&job->mask, first, n, block.mask + skip);
         backward_block(job, x, block.mask, block.y);
     } else {
-        forward_block(job, first, x, &block);
-        if (job->mask.view != NULL) scatter(&job->mask, first, n, block.mask);
+        forward_block(job, start, x, &block);
+        if (job->mask.view != NULL) scatter(&job->mask, first, n, block.mask + skip);
     }
-    scatter(&job->y, first, n, block.y);
+    scatter(&job->y, first, n, block.y + skip);
 }
 
-static void dropout_chunk(void *arg, int32_t slot, int64_t item)
+/* A run need not begin or end with a block. */
+static void dropout_run(const dropout_job *job, int64_t first, int64_t n)
+{
+    while (n > 0) {
+        const int64_t skip = first % TW_PHILOX_BLOCK, left = TW_PHILOX_BLOCK - skip;
+        const int64_t count = left < n ? left : n;
+        run_block(job, first - skip, skip, count);
+        first += count;
+        n -= count;
+    }
+}
+
+static void dropout_item(void *arg, int32_t slot, int64_t item)
 {
     (void)slot;
     const dropout_job *job = arg;
-    const int64_t begin = item * TW_RANDOM_CHUNK;
-    const int64_t end = job->n - begin < TW_RANDOM_CHUNK ? job->n : begin + TW_RANDOM_CHUNK;
-    for (int64_t first = begin; first < end; first += TW_PHILOX_BLOCK) {
-        const int64_t left = end - first;
-        run_block(job, first, left < TW_PHILOX_BLOCK ? left : TW_PHILOX_BLOCK);
+    for (int64_t lane = 0; lane < job->pieces.lanes; lane++) {
+        int64_t n;
+        const int64_t first = tw_piece_run(&job->pieces, item, lane, &n);
+        dropout_run(job, first, n);
     }
 }
 
@@ -161,11 +183,10 @@ static tw_status run_job(const tw_launch *launch, dropout_job *job)
     const double rate = problem->attrs->dropout.rate;
     job->x = operand_of(&problem->in[0], launch->in[0]);
     job->y = operand_of(&problem->out[0], launch->out[0]);
-    job->n = tw_view_elements(&problem->out[0]);
     job->scale = (float)tw_dropout_scale(rate);
-    if (job->n == 0) return TW_OK;
-    const int64_t chunks = (job->n - 1) / TW_RANDOM_CHUNK + 1;
-    tw_parallel(launch->context, problem->max_threads, chunks, dropout_chunk, job);
+    if (tw_view_elements(&problem->out[0]) == 0) return TW_OK;
+    job->pieces = tw_pieces_of(&problem->out[0]);
+    tw_parallel(launch->context, problem->max_threads, job->pieces.items, dropout_item, job);
     return TW_OK;
 }
 

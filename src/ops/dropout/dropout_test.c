@@ -191,12 +191,13 @@ static void check_backward_row(const tw_kernel *kernel, const shape *s, double r
 
 static void for_rows(tw_op_kind kind, void (*check)(const tw_kernel *, const shape *, double))
 {
+    static const double rates_of_rows[] = {0, 0.1, 1 - 0x1p-31, 1};
     const tw_kernel *kernels[MAX_KERNELS];
     const int count = th_kernels(kind, kernels, MAX_KERNELS);
     assert_true(count >= 1);
     for (int k = 0; k < count; k++) {
         for (int s = 0; s < SHAPES; s++) {
-            for (int r = 0; r < RATES; r++) check(kernels[k], &shapes[s], rates[r]);
+            for (int r = 0; r < 4; r++) check(kernels[k], &shapes[s], rates_of_rows[r]);
         }
     }
 }

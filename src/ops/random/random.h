@@ -8,9 +8,6 @@
 
 extern const tw_op_info tw_random_ops[1];
 
-/* Elements of an item of parallel work: cut by the problem alone. */
-enum { TW_RANDOM_CHUNK = 16384 };
-
 /* Checks input i, a seed or an offset: absent, or one i64. */
 tw_status tw_random_check_scalar(const tw_infer *infer, int32_t i);
 

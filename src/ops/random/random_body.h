@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * random over f32, any strides, threaded. Chunks of TW_RANDOM_CHUNK elements; inside, blocks of
- * words from the vector Philox. The arithmetic is the reference's, operation by operation, so the
+ * random over f32, any strides, threaded: blocks of words from the vector Philox. The arithmetic is the reference's, operation by operation, so the
  * bits are the same. Normals come from the C library's functions, one pair at a time.
  */
 #include <string.h>
 
+#include "ops/random/pieces.h"
 #include "ops/random/random.h"
-#include "ops/random/walk.h"
 #include "runtime/cpu/parallel.h"
 #include "tile/cpu/philox_vec.h"
-
-_Static_assert(TW_RANDOM_CHUNK % TW_PHILOX_BLOCK == 0, "chunks begin with a block");
 
 typedef struct random_job {
     tw_draw draw;
     const tw_view *view;
     float *y;
-    int64_t n;
+    tw_pieces pieces;
     bool dense;
 } random_job;
 
@@ -66,27 +63,50 @@ static void draw_block(const tw_draw *draw, int64_t first, float *y)
     }
 }
 
-static void random_chunk(void *arg, int32_t slot, int64_t item)
+/* Elements first to first + n - 1, from values. */
+static void scatter(const random_job *job, int64_t first, int64_t n, const float *values)
+{
+    if (job->dense) {
+        memcpy(job->y + first, values, (size_t)n * sizeof values[0]);
+        return;
+    }
+    tw_walk walk = tw_walk_from(job->view, first);
+    while (n > 0) {
+        const int64_t row = tw_walk_run(&walk), step = tw_walk_step(&walk);
+        const int64_t count = row < n ? row : n;
+        for (int64_t i = 0; i < count; i++) job->y[walk.offset + i * step] = values[i];
+        tw_walk_advance(&walk, count);
+        values += count;
+        n -= count;
+    }
+}
+
+/* A run need not begin or end with a block. */
+static void draw_run(const random_job *job, int64_t first, int64_t n)
+{
+    while (n > 0) {
+        const int64_t skip = first % TW_PHILOX_BLOCK, left = TW_PHILOX_BLOCK - skip;
+        const int64_t count = left < n ? left : n;
+        if (job->dense && count == TW_PHILOX_BLOCK) {
+            draw_block(&job->draw, first, job->y + first);
+        } else {
+            float values[TW_PHILOX_BLOCK];
+            draw_block(&job->draw, first - skip, values);
+            scatter(job, first, count, values + skip);
+        }
+        first += count;
+        n -= count;
+    }
+}
+
+static void draw_item(void *arg, int32_t slot, int64_t item)
 {
     (void)slot;
     const random_job *job = arg;
-    const int64_t begin = item * TW_RANDOM_CHUNK;
-    const int64_t end = job->n - begin < TW_RANDOM_CHUNK ? job->n : begin + TW_RANDOM_CHUNK;
-    tw_walk walk = tw_walk_from(job->view, begin);
-    for (int64_t first = begin; first < end; first += TW_PHILOX_BLOCK) {
-        const int64_t left = end - first;
-        const int64_t n = left < TW_PHILOX_BLOCK ? left : TW_PHILOX_BLOCK;
-        if (job->dense && n == TW_PHILOX_BLOCK) {
-            draw_block(&job->draw, first, job->y + first);
-            continue;
-        }
-        float values[TW_PHILOX_BLOCK];
-        draw_block(&job->draw, first, values);
-        if (job->dense) {
-            memcpy(job->y + first, values, (size_t)n * sizeof values[0]);
-            continue;
-        }
-        for (int64_t i = 0; i < n; i++, tw_walk_next(&walk)) job->y[walk.offset] = values[i];
+    for (int64_t lane = 0; lane < job->pieces.lanes; lane++) {
+        int64_t n;
+        const int64_t first = tw_piece_run(&job->pieces, item, lane, &n);
+        draw_run(job, first, n);
     }
 }
 
@@ -99,12 +119,11 @@ static const char *supports(const tw_problem *problem)
 static tw_status run(const tw_launch *launch)
 {
     const tw_view *y = &launch->problem->out[0];
+    if (tw_view_elements(y) == 0) return TW_OK;
     random_job job = {
-        .view = y, .y = launch->out[0], .n = tw_view_elements(y), .dense = tw_view_is_dense(y)};
-    if (job.n == 0) return TW_OK;
+        .view = y, .y = launch->out[0], .pieces = tw_pieces_of(y), .dense = tw_view_is_dense(y)};
     tw_draw_setup(launch, &job.draw);
-    const int64_t chunks = (job.n - 1) / TW_RANDOM_CHUNK + 1;
-    tw_parallel(launch->context, launch->problem->max_threads, chunks, random_chunk, &job);
+    tw_parallel(launch->context, launch->problem->max_threads, job.pieces.items, draw_item, &job);
     return TW_OK;
 }
 

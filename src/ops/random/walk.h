@@ -34,6 +34,29 @@ static inline void tw_walk_next(tw_walk *walk)
     }
 }
 
+/* Elements from here to the end of the last dim: they are equally spaced. */
+static inline int64_t tw_walk_run(const tw_walk *walk)
+{
+    const int32_t last = walk->view->rank - 1;
+    return last < 0 ? 1 : walk->view->dims[last] - walk->index[last];
+}
+
+static inline int64_t tw_walk_step(const tw_walk *walk)
+{
+    const int32_t last = walk->view->rank - 1;
+    return last < 0 ? 0 : walk->view->strides[last];
+}
+
+/* n elements on, 1 <= n <= tw_walk_run. */
+static inline void tw_walk_advance(tw_walk *walk, int64_t n)
+{
+    const int32_t last = walk->view->rank - 1;
+    if (last < 0) return;
+    walk->index[last] += n - 1;
+    walk->offset += (n - 1) * walk->view->strides[last];
+    tw_walk_next(walk);
+}
+
 static inline int64_t tw_view_elements(const tw_view *view)
 {
     int64_t n = 1;
