@@ -30,7 +30,7 @@ void tw_pw_job_of(const tw_problem *problem, tw_pw_job *job)
                                 .a = 1,
                                 .b = n_loads > 1 ? 2 : -1,
                                 .c = n_loads > 2 ? 3 : -1,
-                                .round = TW_AUTO};
+                                .round = y->dtype};
     job->store = (tw_chain_store){
         .value = (int16_t)(1 + n_loads), .convert = problem->attrs->pointwise.convert, .view = *y};
     for (int32_t i = 0; i < n_loads; i++) job->loads[i] = spread(&problem->in[i], y);
