@@ -73,7 +73,7 @@ static void fill_rows(const block *b, int width)
     }
 }
 
-/* ---- Single elements ---------------------------------------------------------------------------- */
+/* ---- Single elements ------------------------------------------------------------------------- */
 
 TW_INLINE void copy_strided(const block *b, const int width)
 {
@@ -96,7 +96,7 @@ static void copy_elements(const block *b, int width)
     }
 }
 
-/* ---- Transposes --------------------------------------------------------------------------------- */
+/* ---- Transposes ------------------------------------------------------------------------------ */
 
 /* Rows are contiguous in the source, columns in the output. A tile is 64 bytes each way, a cache
  * line, and made of squares of 16 bytes. */
@@ -161,7 +161,7 @@ static void transpose_streamed(const block *b, int width, char *scratch)
         tw_stream_copy(b->to + r * b->to_row, scratch + r * TW_COPY_SCRATCH_ROW, b->cols * width);
 }
 
-/* ---- Jobs ---------------------------------------------------------------------------------------- */
+/* ---- Jobs ------------------------------------------------------------------------------------ */
 
 /* Block `number` of a job, counted over the outer dims and then the grid. */
 TW_INLINE block find_block(const tw_copy_job *job, int64_t number, char *to, const char *from,

@@ -12,7 +12,7 @@
  * cache, some 5 µs of work. */
 #define BLOCK_BYTES ((int64_t)65536)
 
-/* ---- One job ---------------------------------------------------------------------------------- */
+/* ---- One job --------------------------------------------------------------------------------- */
 
 static void swap_dims(tw_copy_job *job, int32_t a, int32_t b)
 {
@@ -132,7 +132,7 @@ static void add_job(tw_copy_plan *plan, const tw_copy_job *box)
     plan->n_jobs++;
 }
 
-/* ---- Operations -------------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 static tw_copy_job box_of(int32_t input, const tw_view *part, const int64_t *to,
                           const int64_t *from)
@@ -163,8 +163,8 @@ static int32_t collapse(const tw_view *view, int64_t *dims, int64_t *strides)
     return rank;
 }
 
-/* Cuts the dims of x and y, from the innermost, to common ones. False if a cut of one would split an
- * element of the other's dim. Neither may be empty. */
+/* Cuts the dims of x and y, from the innermost, to common ones. False if a cut of one would split
+ * an element of the other's dim. Neither may be empty. */
 static bool common_dims(const tw_view *x, const tw_view *y, tw_copy_job *box)
 {
     int64_t x_dims[TW_MAX_RANK], x_strides[TW_MAX_RANK], y_dims[TW_MAX_RANK],
@@ -291,7 +291,7 @@ static void plan_view(const tw_problem *problem, tw_copy_plan *plan)
     add_job(plan, &box);
 }
 
-/* ---- Plans --------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static bool is_empty(const tw_view *view)
 {

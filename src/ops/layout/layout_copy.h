@@ -12,7 +12,7 @@
 
 #define TW_COPY_RANK 18 /* a reshape may split each dim of x at each dim of y; and two of padding */
 
-/* Transposes of so many bytes are assembled in scratch, one block a slot, and streamed to memory. */
+/* Transposes of so many bytes are assembled in scratch, one block a slot, and streamed out. */
 #define TW_COPY_STREAM_BYTES ((int64_t)8 << 20)
 #define TW_COPY_SCRATCH_ROW (1024 + 64) /* bytes; 64 more so that rows fall into different sets */
 #define TW_COPY_SCRATCH (256 * TW_COPY_SCRATCH_ROW)

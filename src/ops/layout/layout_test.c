@@ -76,7 +76,7 @@ static int run_one(tw_op_kind kind, const tw_attrs *attrs, th_tensor *x, th_tens
     return check_kernels(&call, what);
 }
 
-/* ---- References against formulas ----------------------------------------------------------------- */
+/* ---- References against formulas ------------------------------------------------------------- */
 
 static void reference_moves_elements(void **state)
 {
@@ -154,7 +154,7 @@ static void reference_slices(void **state)
     th_free(&back);
 }
 
-/* ---- Kernels against the reference ---------------------------------------------------------------- */
+/* ---- Kernels against the reference ----------------------------------------------------------- */
 
 static const tw_dtype types[] = {TW_U8, TW_BF16, TW_F32, TW_F64, TW_C128, TW_C64, TW_BOOL, TW_I4};
 enum { N_TYPES = sizeof types / sizeof types[0] };
@@ -440,7 +440,7 @@ static void converts(void **state)
     th_free(&y);
 }
 
-/* ---- Refusals --------------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void refuse(tw_op_kind kind, const tw_attrs *attrs, th_tensor *x, th_tensor *y,
                    const char *word)

@@ -36,8 +36,8 @@ tw_status tw_adam_coefs_of(const tw_launch *launch, tw_adam_coefs *coefs)
     return TW_OK;
 }
 
-/* One rounding of f32 arithmetic, or none of f64. Operations on f32 values done in double and rounded
- * once more are those of f32. */
+/* One rounding of f32 arithmetic, or none of f64. Operations on f32 values done in double and
+ * rounded once more are those of f32. */
 static double fit(bool wide, double value) { return wide ? value : (double)(float)value; }
 
 static int64_t offset_of(const tw_view *view, const int64_t *index)
