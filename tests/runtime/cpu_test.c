@@ -17,7 +17,7 @@
 
 static const char *program;
 
-/* Exit status of a child that could not run this program: another processor's, under an emulator. */
+/* Exit status of a child that could not run this program: under an emulator of its processor. */
 enum { FOREIGN = 77 };
 
 static void levels_have_names(void **state)

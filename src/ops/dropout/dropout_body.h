@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dropout and its gradient over f32 with a bool mask, any strides, threaded, in blocks of
- * TW_PHILOX_BLOCK elements. A block of a tensor that is not dense, or a part of one, is gathered to or scattered from a buffer on the stack; the arithmetic is the
- * same, so the bits are the reference's. A block is read in full before it is written: in place
- * works.
+ * TW_PHILOX_BLOCK elements. A block of a tensor that is not dense, or a part of one, is gathered to
+ * or scattered from a buffer on the stack; the arithmetic is the same, so the bits are the
+ * reference's. A block is read in full before it is written: in place works.
  */
 #include <string.h>
 

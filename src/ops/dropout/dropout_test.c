@@ -86,7 +86,7 @@ static void run(const tw_kernel *kernel, const th_call *call)
 static const double rates[] = {0, 0x1p-32, 0.1, 0.5, 0.9, 1 - 0x1p-31, 1};
 enum { RATES = sizeof rates / sizeof rates[0] };
 
-/* ---- The reference against the definition ---------------------------------------------------------- */
+/* ---- The reference against the definition ---------------------------------------------------- */
 
 static void check_definition(tw_dtype dtype, double rate)
 {
@@ -134,7 +134,7 @@ static void share_of_dropped_elements_is_the_rate(void **state)
     }
 }
 
-/* ---- Rows against the references -------------------------------------------------------------------- */
+/* ---- Rows against the references ------------------------------------------------------------- */
 
 typedef struct operands {
     th_tensor x, y, mask;
@@ -214,7 +214,7 @@ static void backward_rows_agree(void **state)
     for_rows(TW_OP_DROPOUT_BACKWARD, check_backward_row);
 }
 
-/* ---- Special values ----------------------------------------------------------------------------------- */
+/* ---- Special values -------------------------------------------------------------------------- */
 
 static void fill_specials(th_tensor *x)
 {
@@ -311,7 +311,7 @@ static void in_place(void **state)
     th_free(&want);
 }
 
-/* ---- Refusals and gradient --------------------------------------------------------------------------- */
+/* ---- Refusals and gradient ------------------------------------------------------------------- */
 
 static void check_refused(const th_call *call, const char *part)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * random over f32, any strides, threaded: blocks of words from the vector Philox. The arithmetic is the reference's, operation by operation, so the
- * bits are the same. Normals come from the C library's functions, one pair at a time.
+ * random over f32, any strides, threaded: blocks of words from the vector Philox. The arithmetic is
+ * the reference's, operation by operation, so the bits are the same. Normals come from the C
+ * library's functions, one pair at a time.
  */
 #include <string.h>
 

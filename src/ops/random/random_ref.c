@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference: one element after the other, each from its own words. NOTES.md has the formulas. */
+/* The reference: one element after the other, each from its own words. Formulas: NOTES.md. */
 #include <math.h>
 
 #include "core/dtype.h"

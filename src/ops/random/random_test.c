@@ -35,7 +35,7 @@ static th_tensor draw_reference(tw_dtype dtype, int64_t n, tw_random_attrs attrs
     return y;
 }
 
-/* ---- The words ----------------------------------------------------------------------------------- */
+/* ---- The words ------------------------------------------------------------------------------- */
 
 static void bits_are_the_streams_words(void **state)
 {
@@ -93,7 +93,7 @@ static void seed_and_offset_may_be_tensors(void **state)
     th_free(&offset);
 }
 
-/* ---- Rows against the reference ------------------------------------------------------------------- */
+/* ---- Rows against the reference -------------------------------------------------------------- */
 
 typedef struct shape {
     int32_t rank;
@@ -180,7 +180,7 @@ static void shape_does_not_matter(void **state)
     th_free(&strided);
 }
 
-/* ---- Ranges and moments ---------------------------------------------------------------------------- */
+/* ---- Ranges and moments ---------------------------------------------------------------------- */
 
 static void check_range(tw_dtype dtype, double a, double b)
 {
@@ -288,7 +288,7 @@ static void degenerate_parameters(void **state)
     th_free(&y);
 }
 
-/* ---- Refusals ---------------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void check_refused(tw_dtype dtype, tw_random_attrs attrs, const char *part)
 {

@@ -22,7 +22,7 @@ struct tw_context {
     tw_thread *handles[]; /* threads - 1 */
 };
 
-/* ---- Creation ------------------------------------------------------------------------------------ */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 /* TW_THREADS, or 0 where it is not set or not a number of threads. */
 static int32_t threads_from_environment(void)
@@ -98,7 +98,7 @@ int32_t tw_context_threads(const tw_context *context)
     return context != NULL ? context->threads : 1;
 }
 
-/* ---- Parallel loops ------------------------------------------------------------------------------- */
+/* ---- Parallel loops -------------------------------------------------------------------------- */
 
 /* In a child the parent's workers are replaced. If the system refuses some, the others will do. */
 static void restart_after_fork(tw_context *context, uint32_t generation)

@@ -32,7 +32,8 @@
 
 #define NO_EPOCH UINT32_MAX
 
-/* Long enough for the gaps between the steps of a plan; two trips through the scheduler otherwise. */
+/* Long enough for the gaps between the steps of a plan. With more threads than CPUs, spinning takes
+ * time from the thread that is waited for. */
 enum { SPIN_NS = 30000, CROWDED_SPIN_NS = 2000, PAUSES_PER_CLOCK = 16 };
 
 static _Thread_local bool inside;
@@ -60,7 +61,7 @@ static void sleep_on(_Atomic uint32_t *word, uint32_t expected)
 
 static void wake(_Atomic uint32_t *word) { tw_os_wake_all((uint32_t *)word); }
 
-/* ---- Workers ------------------------------------------------------------------------------------ */
+/* ---- Workers --------------------------------------------------------------------------------- */
 
 static bool may_enter(uint32_t gate, uint32_t last_epoch)
 {
@@ -128,7 +129,7 @@ static void worker_main(void *arg)
     }
 }
 
-/* ---- The caller ---------------------------------------------------------------------------------- */
+/* ---- The caller ------------------------------------------------------------------------------ */
 
 tw_status tw_pool_start(tw_pool *pool, int32_t n_workers, tw_thread **threads)
 {

@@ -60,7 +60,7 @@ static inline uint32_t tw_philox_word(tw_philox stream, int64_t index)
     return tw_philox_group(stream, (uint64_t)index / 4).w[index % 4];
 }
 
-/* ---- From words to numbers ----------------------------------------------------------------------- */
+/* ---- From words to numbers ------------------------------------------------------------------- */
 
 /* [0, 1) in steps of 2^-24: exact in f32. */
 static inline float tw_philox_uniform(uint32_t word)
