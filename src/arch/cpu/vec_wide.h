@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of 32-bit lanes in full, beside vec.h (include that first).
  *
- * vi_mul_wide(a, b, &high)   unsigned: returns the low halves of a·b, and hands out the high ones */
+ * vi_mul_wide(a, b, &high)   unsigned: returns the low halves of a·b; the high ones go to *high */
 #ifndef TW_ARCH_CPU_VEC_WIDE_H
 #define TW_ARCH_CPU_VEC_WIDE_H
 
