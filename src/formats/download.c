@@ -66,6 +66,7 @@ static tw_status close_part(transfer *t)
         remove(t->part);
         return fail_write(t, error);
     }
+    if (t->bytes == 0) remove(t->part);
     return TW_OK;
 }
 
@@ -253,7 +254,10 @@ static tw_status check_part(transfer *t, const char *url, bool *right)
     const tw_download_options *o = t->options;
     char digest[65];
     *right = true;
-    if (o->bytes && t->bytes != o->bytes) {
+    if (t->bytes == 0) {
+        *right = false;
+        tw_text_add(reason(t, url), "an empty file came");
+    } else if (o->bytes && t->bytes != o->bytes) {
         *right = false;
         tw_text_add(reason(t, url), "%lld bytes came instead of %lld", (long long)t->bytes,
                     (long long)o->bytes);
@@ -309,6 +313,7 @@ static tw_status try_mirrors(transfer *t)
         TW_TRY(try_mirror(t, o->urls[i], &right));
         if (!right) continue;
         if (o->progress) report(t, tw_os_nanoseconds(), 0);
+        /* Not synchronised first: what a crash could lose here, a new download brings back. */
         TW_REQUIRE(rename(t->part, o->path) == 0, TW_IO_ERROR, "cannot rename '%s' to '%s': %s",
                    t->part, o->path, strerror(errno));
         return TW_OK;

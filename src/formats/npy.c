@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NumPy's .npy: "\x93NUMPY", two bytes of version, the head's length (u16 in version 1, u32 in 2 and
- * 3), the head (a Python dict of descr, fortran_order and shape), then the elements.
+ * NumPy's .npy: "\x93NUMPY", two bytes of version, the head's length (u16 in version 1, u32 in 2
+ * and 3), the head (a Python dict of descr, fortran_order and shape), then the elements.
  */
 #include "formats/bytes.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PNG through libpng. Its errors come by longjmp: everything that must survive one lives in a struct
- * outside the function that calls setjmp.
+ * PNG through libpng. Its errors come by longjmp: everything that must survive one lives in a
+ * struct outside the function that calls setjmp.
  */
 #include "formats/bytes.h"
 

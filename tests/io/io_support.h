@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of files share: a folder of their own, test data, and hostile variants of a file. */
+/* What the tests of files share: a folder of their own, test data, hostile variants of a file. */
 #ifndef TW_TESTS_IO_SUPPORT_H
 #define TW_TESTS_IO_SUPPORT_H
 
