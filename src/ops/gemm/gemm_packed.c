@@ -69,8 +69,8 @@ static void choose_blocks(tw_gemm_packed *p)
     /* A panel of A and one of B stay in the first cache while they meet. */
     const int64_t fit = cache / (int64_t)sizeof(float) / (t->tile_rows + t->tile_cols);
     const int64_t most_k = least(fit, MOST_K);
-    p->block_k = even_part(s->k, p->b_mode == TW_GEMM_B_DIRECT ? DIRECT_K : most_k);
-    const int64_t tiles = p->b_mode == TW_GEMM_B_LOCAL ? 2 * BLOCK_TILES : BLOCK_TILES;
+    p->block_k = even_part(s->k, p->b_way == TW_GEMM_DIRECT ? DIRECT_K : most_k);
+    const int64_t tiles = p->b_way == TW_GEMM_LOCAL ? 2 * BLOCK_TILES : BLOCK_TILES;
     p->block_rows = even_part(s->m, tiles * t->tile_rows);
     p->block_cols = least(BLOCK_PANELS, ceil_div(s->n, t->tile_cols)) * t->tile_cols;
 }
@@ -86,8 +86,8 @@ static void choose_scratch(tw_gemm_packed *p)
 {
     const int64_t width = p->target->tile_cols;
     const int64_t stage_cols = p->block_k >= p->shape.k ? width : p->block_cols;
-    p->a_floats = p->pack_a ? aligned(p->block_rows * p->block_k) : 0;
-    p->b_floats = p->b_mode == TW_GEMM_B_LOCAL ? aligned(p->block_k * width) : 0;
+    p->a_floats = p->a_way == TW_GEMM_LOCAL ? aligned(p->block_rows * p->block_k) : 0;
+    p->b_floats = p->b_way == TW_GEMM_LOCAL ? aligned(p->block_k * width) : 0;
     p->c_floats = p->stage ? aligned(p->block_rows * stage_cols) : 0;
 }
 
@@ -97,43 +97,61 @@ int64_t tw_gemm_packed_slot_floats(const tw_gemm_packed *p)
     return floats > TW_GEMM_STACK_FLOATS ? floats : 0;
 }
 
-/* The fastest way, given memory. */
-static void choose(tw_gemm_packed *p, bool constant)
+static tw_gemm_way way_of_b(const tw_gemm_packed *p, bool constant)
 {
     const tw_gemm_shape *s = &p->shape;
     const tw_gemm_target *t = p->target;
     bool single = true;
     for (int32_t d = 0; d < s->batch_rank; d++) single = single && s->b.batch[d] == 0;
     const int64_t least_slab = s->k * BLOCK_PANELS * t->tile_cols * (int64_t)sizeof(float);
-    p->b_mode = s->b.col == 1 && s->m <= t->tile_rows ? TW_GEMM_B_DIRECT
-                : constant && single                  ? TW_GEMM_B_CONSTANT
-                : s->m > 2 * BLOCK_TILES * t->tile_rows && least_slab <= MAX_SLAB ? TW_GEMM_B_SLAB
-                                                                                  : TW_GEMM_B_LOCAL;
+    if (s->b.col == 1 && s->m <= t->tile_rows) return TW_GEMM_DIRECT;
+    if (constant && single) return TW_GEMM_CONSTANT;
+    if (s->m > 2 * BLOCK_TILES * t->tile_rows && least_slab <= MAX_SLAB) return TW_GEMM_SLAB;
+    return TW_GEMM_LOCAL;
+}
+
+/* A is read by broadcasts, so that packing pays only where its rows get in each other's way. */
+static tw_gemm_way way_of_a(const tw_gemm_packed *p)
+{
+    const tw_gemm_shape *s = &p->shape;
+    if (s->n <= 2 * p->target->tile_cols || s->m == 1) return TW_GEMM_DIRECT;
+    if (s->a.col == 1 && !conflicts(s->a.row)) return TW_GEMM_DIRECT;
+    const bool fits = s->m * s->k <= MAX_SLAB / (int64_t)sizeof(float);
+    return p->b_way == TW_GEMM_SLAB && fits ? TW_GEMM_SLAB : TW_GEMM_LOCAL;
+}
+
+/* The fastest way, given memory. */
+static void choose(tw_gemm_packed *p, bool constant)
+{
+    const tw_gemm_shape *s = &p->shape;
+    p->b_way = way_of_b(p, constant);
+    p->a_way = way_of_a(p);
     choose_blocks(p);
-    p->pack_a = s->n > 2 * t->tile_cols && s->m > 1 && (s->a.col != 1 || conflicts(s->a.row));
     choose_scratch(p);
-    if (p->b_mode != TW_GEMM_B_SLAB) return;
+    if (p->b_way != TW_GEMM_SLAB) return;
     const int64_t blocks = ceil_div(s->n, p->block_cols);
     const int64_t fit = MAX_SLAB / (int64_t)sizeof(float) / (p->block_cols * (s->k > 0 ? s->k : 1));
     p->slab_cols = least(blocks, fit) * p->block_cols;
-    p->slab_floats = aligned(p->slab_cols * s->k);
+    p->b_slab_floats = aligned(p->slab_cols * s->k);
+    p->a_slab_floats = p->a_way == TW_GEMM_SLAB ? aligned(s->m * s->k) : 0;
 }
 
 /* A way that finds room on the stack. */
 static void choose_without_memory(tw_gemm_packed *p)
 {
-    p->b_mode = p->b_mode == TW_GEMM_B_DIRECT ? TW_GEMM_B_DIRECT : TW_GEMM_B_LOCAL;
+    if (p->b_way != TW_GEMM_DIRECT) p->b_way = TW_GEMM_LOCAL;
+    p->a_way = TW_GEMM_DIRECT;
     choose_blocks(p);
     p->block_rows = even_part(p->shape.m, BLOCK_TILES * p->target->tile_rows);
     p->block_cols = p->target->tile_cols;
-    p->pack_a = false;
-    p->slab_cols = p->slab_floats = 0;
+    p->slab_cols = p->a_slab_floats = p->b_slab_floats = 0;
     choose_scratch(p);
 }
 
 static int64_t workspace(const tw_gemm_packed *p, int32_t slots)
 {
-    return (p->slab_floats + tw_gemm_packed_slot_floats(p) * slots) * (int64_t)sizeof(float);
+    const int64_t slabs = p->a_slab_floats + p->b_slab_floats;
+    return (slabs + tw_gemm_packed_slot_floats(p) * slots) * (int64_t)sizeof(float);
 }
 
 static tw_status pack_constant(tw_gemm_packed *p, const float *b, tw_arena *arena)
@@ -175,7 +193,7 @@ tw_status tw_gemm_packed_prepare(const tw_problem *problem, tw_prepare *prepare,
     if (workspace(p, problem->max_threads) > problem->workspace_limit) choose_without_memory(p);
     prepare->workspace = workspace(p, problem->max_threads);
     prepare->state = p;
-    if (p->b_mode == TW_GEMM_B_CONSTANT) TW_TRY(pack_constant(p, constant, prepare->arena));
+    if (p->b_way == TW_GEMM_CONSTANT) TW_TRY(pack_constant(p, constant, prepare->arena));
     if (problem->epilogue)
         TW_TRY(tw_chain_compile(problem->epilogue, col_dim, prepare->arena, &p->epilogue));
     return TW_OK;

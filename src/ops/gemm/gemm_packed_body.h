@@ -5,7 +5,7 @@
 
 static int lanes_of(int64_t left) { return left >= VLANES ? VLANES : left > 0 ? (int)left : 0; }
 
-/* Rows of `width` contiguous elements, one for each k. */
+/* Contiguous across: one row for each k. */
 static void pack_rows(const tw_gemm_piece *p)
 {
     for (int64_t k = 0; k < p->k; k++) {
@@ -13,15 +13,13 @@ static void pack_rows(const tw_gemm_piece *p)
         float *to = p->to + k * p->width;
         int64_t i = 0;
         for (; i + VLANES <= p->count; i += VLANES) vf_store(to + i, vf_load(from + i));
-        for (; i < p->width; i += VLANES) {
-            const int lanes = lanes_of(p->count - i);
-            const vf v = lanes > 0 ? vf_load_n(from + i, lanes) : vf_zero();
-            vf_store_n(to + i, v, lanes_of(p->width - i));
-        }
+        const int rest = (int)(p->count - i);
+        if (rest > 0) vf_store_n(to + i, vf_load_n(from + i, rest), lanes_of(p->width - i));
     }
 }
 
-/* Contiguous along k: squares of VLANES × VLANES are transposed in registers. */
+/* Contiguous along k: squares of VLANES × VLANES are transposed in registers. Rows past the edge
+ * repeat the last one: nobody stores what they become. */
 static void pack_square(const tw_gemm_piece *p, int64_t i, int64_t k)
 {
     const int rows = lanes_of(p->count - i), depth = lanes_of(p->k - k);
@@ -29,23 +27,31 @@ static void pack_square(const tw_gemm_piece *p, int64_t i, int64_t k)
     const float *from = p->from + i * p->step + k;
     float *to = p->to + k * p->width + i;
     vf square[VLANES];
-    if (rows == VLANES && depth == VLANES && lanes == VLANES) {
-        for (int r = 0; r < VLANES; r++) square[r] = vf_load(from + r * p->step);
+    if (depth == VLANES) {
+        for (int r = 0; r < VLANES; r++)
+            square[r] = vf_load(from + (r < rows ? r : rows - 1) * p->step);
         vf_transpose(square);
-        for (int r = 0; r < VLANES; r++) vf_store(to + r * p->width, square[r]);
+        if (lanes == VLANES)
+            for (int r = 0; r < VLANES; r++) vf_store(to + r * p->width, square[r]);
+        else
+            for (int r = 0; r < VLANES; r++) vf_store_n(to + r * p->width, square[r], lanes);
         return;
     }
     for (int r = 0; r < VLANES; r++)
-        square[r] = r < rows ? vf_load_n(from + r * p->step, depth) : vf_zero();
+        square[r] = vf_load_n(from + (r < rows ? r : rows - 1) * p->step, depth);
     vf_transpose(square);
     for (int r = 0; r < depth; r++) vf_store_n(to + r * p->width, square[r], lanes);
 }
 
 static void pack_any(const tw_gemm_piece *p)
 {
-    for (int64_t k = 0; k < p->k; k++)
-        for (int64_t i = 0; i < p->width; i++)
-            p->to[k * p->width + i] = i < p->count ? p->from[i * p->step + k * p->along] : 0.0f;
+    const int64_t rest = p->count % VLANES, more = p->width - p->count;
+    const int64_t zeros = rest == 0 ? 0 : more < VLANES - rest ? more : VLANES - rest;
+    for (int64_t k = 0; k < p->k; k++) {
+        float *to = p->to + k * p->width;
+        for (int64_t i = 0; i < p->count; i++) to[i] = p->from[i * p->step + k * p->along];
+        for (int64_t i = 0; i < zeros; i++) to[p->count + i] = 0.0f;
+    }
 }
 
 static void pack(const tw_gemm_piece *p)
@@ -54,7 +60,7 @@ static void pack(const tw_gemm_piece *p)
         pack_rows(p);
     } else if (p->along == 1) {
         for (int64_t k = 0; k < p->k; k += VLANES)
-            for (int64_t i = 0; i < p->width; i += VLANES) pack_square(p, i, k);
+            for (int64_t i = 0; i < p->count; i += VLANES) pack_square(p, i, k);
     } else {
         pack_any(p);
     }

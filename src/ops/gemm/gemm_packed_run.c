@@ -3,13 +3,15 @@
 #include "ops/gemm/gemm_packed.h"
 #include "runtime/cpu/parallel.h"
 
+enum { SLAB_PANELS = 8, SLAB_K = 64 };
+
 /* The blocks that one parallel loop computes: all of them, or those of one slab of B. */
 typedef struct stretch {
     const tw_gemm_packed *plan;
     const tw_launch *launch;
     const float *a, *b;
-    float *c, *slab, *scratch;
-    int64_t batch;     /* of the first matrix */
+    float *c, *a_slab, *b_slab, *scratch;
+    int64_t batch;     /* of the first matrix; the slabs' own */
     int64_t col, cols; /* columns of C */
 } stretch;
 
@@ -27,7 +29,8 @@ typedef struct block {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static void pack_a(const block *t, int64_t k, int64_t depth)
+/* Rows of A as panels of equal height, but for the last. */
+static void pack_a(const block *t, int64_t k, int64_t depth, float *to)
 {
     const tw_gemm_packed *p = t->all->plan;
     const tw_gemm_matrix *a = &p->shape.a;
@@ -39,9 +42,15 @@ static void pack_a(const block *t, int64_t k, int64_t depth)
                                      .k = depth,
                                      .along = a->col,
                                      .width = rows,
-                                     .to = t->a_panels + r * depth};
+                                     .to = to + r * depth};
         p->target->pack(&piece);
     }
+}
+
+/* The slab of A: [block of rows][block of k][panel][k][height]. */
+static float *a_in_slab(const block *t, int64_t k)
+{
+    return t->all->a_slab + t->row * t->all->plan->shape.k + t->rows * k;
 }
 
 /* Where the panel of B at column `col` begins, for k from `k` on. */
@@ -54,10 +63,10 @@ static const float *panel_of_b(const block *t, int64_t col, int64_t k, int64_t d
     const float *from = t->b + col * s->b.col + k * s->b.row;
     job->b_row = width;
     job->b_padded = true;
-    switch (p->b_mode) {
-    case TW_GEMM_B_SLAB: return t->all->slab + (col - t->all->col) * s->k + k * width;
-    case TW_GEMM_B_CONSTANT: return p->constant + col * s->k + k * width;
-    case TW_GEMM_B_LOCAL: {
+    switch (p->b_way) {
+    case TW_GEMM_SLAB: return t->all->b_slab + (col - t->all->col) * s->k + k * width;
+    case TW_GEMM_CONSTANT: return p->constant + col * s->k + k * width;
+    case TW_GEMM_LOCAL: {
         const tw_gemm_piece piece = {.from = from,
                                      .count = job->cols,
                                      .step = s->b.col,
@@ -68,7 +77,7 @@ static const float *panel_of_b(const block *t, int64_t col, int64_t k, int64_t d
         p->target->pack(&piece);
         return t->b_panel;
     }
-    case TW_GEMM_B_DIRECT: break;
+    default: break;
     }
     job->b_row = s->b.row;
     job->b_padded = false;
@@ -93,14 +102,15 @@ static void multiply(const block *t, int64_t col, float *c, int64_t k, int64_t d
                      .c = c,
                      .accumulate = k > 0};
     b = panel_of_b(t, col, k, depth, &job);
-    if (!p->pack_a) {
+    if (p->a_way == TW_GEMM_DIRECT) {
         p->target->multiply(&job);
         return;
     }
+    const float *panels = p->a_way == TW_GEMM_SLAB ? a_in_slab(t, k) : t->a_panels;
     job.a_row = 1;
     for (int64_t r = 0; r < t->rows; r += t->height) {
         job.rows = job.a_col = least(t->height, t->rows - r);
-        a = t->a_panels + r * depth;
+        a = panels + r * depth;
         p->target->multiply(&job);
         job.c += t->height * job.c_row;
     }
@@ -139,7 +149,7 @@ static void compute(const block *t)
     do { /* once even if k is 0: C becomes 0 */
         const int64_t depth = least(p->block_k, all_k - k);
         const bool last = k + depth >= all_k;
-        if (p->pack_a) pack_a(t, k, depth);
+        if (p->a_way == TW_GEMM_LOCAL) pack_a(t, k, depth, t->a_panels);
         for (int64_t j = 0; j < t->cols; j += width) {
             float *c = p->stage ? t->stage + j % t->stage_row : t->c + j;
             multiply(t, t->col + j, c, k, depth);
@@ -192,23 +202,45 @@ static void compute_on_stack(void *arg, int32_t slot, int64_t item)
     compute(&t);
 }
 
-static void pack_slab(void *arg, int32_t slot, int64_t item)
+/* One item: one block of rows by one of k. */
+static void pack_a_slab(void *arg, int32_t slot, int64_t item)
+{
+    const stretch *all = arg;
+    const tw_gemm_packed *p = all->plan;
+    const int64_t row_blocks = ceil_div(p->shape.m, p->block_rows);
+    const int64_t k = item / row_blocks * p->block_k;
+    const block t = block_of(all, item % row_blocks, NULL);
+    (void)slot;
+    pack_a(&t, k, least(p->block_k, p->shape.k - k), a_in_slab(&t, k));
+}
+
+/* One item: SLAB_PANELS panels by SLAB_K rows of B. Each row is read along, each page once. */
+static void pack_b_slab(void *arg, int32_t slot, int64_t item)
 {
     const stretch *all = arg;
     const tw_gemm_packed *p = all->plan;
     const tw_gemm_matrix *b = &p->shape.b;
     const int64_t width = p->target->tile_cols, depth = p->shape.k;
-    const int64_t col = item * width;
+    const int64_t k_parts = ceil_div(depth, SLAB_K);
+    const int64_t first = item / k_parts * SLAB_PANELS * width, k = item % k_parts * SLAB_K;
+    const int64_t end = least(first + SLAB_PANELS * width, all->cols);
+    const float *from = all->b + tw_gemm_batch_offset(&p->shape, b, all->batch);
     (void)slot;
-    const tw_gemm_piece piece = {.from = all->b + tw_gemm_batch_offset(&p->shape, b, all->batch) +
-                                         (all->col + col) * b->col,
-                                 .count = least(width, all->cols - col),
-                                 .step = b->col,
-                                 .k = depth,
-                                 .along = b->row,
-                                 .width = width,
-                                 .to = all->slab + col * depth};
-    p->target->pack(&piece);
+    for (int64_t col = first; col < end; col += width) {
+        const tw_gemm_piece piece = {.from = from + (all->col + col) * b->col + k * b->row,
+                                     .count = least(width, all->cols - col),
+                                     .step = b->col,
+                                     .k = least(SLAB_K, depth - k),
+                                     .along = b->row,
+                                     .width = width,
+                                     .to = all->b_slab + col * depth + k * width};
+        p->target->pack(&piece);
+    }
+}
+
+static void in_parallel(stretch *all, int64_t items, tw_slot_task task)
+{
+    tw_parallel(all->launch->context, all->launch->problem->max_threads, items, task, all);
 }
 
 static void run_blocks(stretch *all, int64_t n_batch)
@@ -216,8 +248,8 @@ static void run_blocks(stretch *all, int64_t n_batch)
     const tw_gemm_packed *p = all->plan;
     const int64_t items =
         n_batch * ceil_div(p->shape.m, p->block_rows) * ceil_div(all->cols, p->block_cols);
-    tw_parallel(all->launch->context, all->launch->problem->max_threads, items,
-                tw_gemm_packed_slot_floats(p) > 0 ? compute_in_workspace : compute_on_stack, all);
+    in_parallel(all, items,
+                tw_gemm_packed_slot_floats(p) > 0 ? compute_in_workspace : compute_on_stack);
 }
 
 static void run_slabs(stretch *all)
@@ -225,17 +257,25 @@ static void run_slabs(stretch *all)
     const tw_gemm_packed *p = all->plan;
     const tw_gemm_shape *s = &p->shape;
     const bool whole = p->slab_cols >= s->n;
-    int64_t packed = -1; /* offset of the matrix that the slab holds */
-    for (all->batch = 0; all->batch < s->n_batch; all->batch++)
+    int64_t packed = -1; /* offset of the matrix that the slab of B holds */
+    for (all->batch = 0; all->batch < s->n_batch; all->batch++) {
+        if (p->a_way == TW_GEMM_SLAB)
+            in_parallel(all, ceil_div(s->m, p->block_rows) * ceil_div(s->k, p->block_k),
+                        pack_a_slab);
+        const int64_t offset = tw_gemm_batch_offset(s, &s->b, all->batch);
         for (all->col = 0; all->col < s->n; all->col += p->slab_cols) {
-            const int64_t offset = tw_gemm_batch_offset(s, &s->b, all->batch);
             all->cols = least(p->slab_cols, s->n - all->col);
             if (!whole || offset != packed)
-                tw_parallel(all->launch->context, all->launch->problem->max_threads,
-                            ceil_div(all->cols, p->target->tile_cols), pack_slab, all);
+                in_parallel(all,
+                            ceil_div(all->cols, SLAB_PANELS * p->target->tile_cols) *
+                                ceil_div(s->k, SLAB_K),
+                            pack_b_slab);
             packed = offset;
             run_blocks(all, 1);
         }
+        all->col = 0;
+        all->cols = s->n;
+    }
 }
 
 tw_status tw_gemm_packed_run(const tw_launch *launch)
@@ -246,11 +286,14 @@ tw_status tw_gemm_packed_run(const tw_launch *launch)
                    .a = launch->in[p->swapped ? 1 : 0],
                    .b = launch->in[p->swapped ? 0 : 1],
                    .c = launch->out[0],
-                   .slab = launch->workspace,
+                   .b_slab = launch->workspace,
                    .cols = p->shape.n};
     if (p->shape.m == 0 || p->shape.n == 0 || p->shape.n_batch == 0) return TW_OK;
-    if (launch->workspace) all.scratch = all.slab + p->slab_floats;
-    if (p->b_mode == TW_GEMM_B_SLAB)
+    if (launch->workspace) {
+        all.a_slab = all.b_slab + p->b_slab_floats;
+        all.scratch = all.a_slab + p->a_slab_floats;
+    }
+    if (p->b_way == TW_GEMM_SLAB)
         run_slabs(&all);
     else
         run_blocks(&all, p->shape.n_batch);

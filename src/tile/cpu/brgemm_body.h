@@ -121,12 +121,14 @@ TW_INLINE void tile_run(const tw_brgemm *job, tile_at at, tile_shape shape)
 }
 
 /* ---- every row count, each with both vectors (twice), the last one partial, the last one alone ---- */
-typedef void (*tile_fn)(const tw_brgemm *job, tile_at at);
+/* By pointer: a structure passed in memory is copied by a wide load that waits for the stores of
+ * C before it. */
+typedef void (*tile_fn)(const tw_brgemm *job, const tile_at *at);
 
 #define TW_TILE(name, rows, full, masked, unit_row)                                                \
-    static void tile_##name##_##rows(const tw_brgemm *job, tile_at at)                             \
+    static void tile_##name##_##rows(const tw_brgemm *job, const tile_at *at)                      \
     {                                                                                              \
-        tile_run(job, at, (tile_shape){rows, full, masked, unit_row});                             \
+        tile_run(job, *at, (tile_shape){rows, full, masked, unit_row});                            \
     }
 #define TW_TILES(rows)                                                                             \
     TW_TILE(full, rows, true, false, false)                                                        \
@@ -159,7 +161,7 @@ void TW_SYMBOL(tw_brgemm_f32)(const tw_brgemm *job)
         at.row = 0;
         for (int64_t t = 0; t < n_tiles; t++) {
             const int64_t rows = height + (t < taller);
-            tiles[rows - 1][form](job, at);
+            tiles[rows - 1][form](job, &at);
             at.row += rows;
         }
     }
