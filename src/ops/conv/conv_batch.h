@@ -11,6 +11,7 @@ enum { TW_CONV_BATCH = 64 };
 typedef struct tw_conv_batch {
     tw_brgemm job;
     tw_brgemm_fn core;
+    int64_t most; /* entries handed over at a time */
     const float *a[TW_CONV_BATCH], *b[TW_CONV_BATCH];
 } tw_conv_batch;
 
@@ -23,7 +24,7 @@ static inline void tw_conv_flush(tw_conv_batch *list)
 
 static inline void tw_conv_push(tw_conv_batch *list, const float *a, const float *b)
 {
-    if (list->job.n_batch == TW_CONV_BATCH) tw_conv_flush(list);
+    if (list->job.n_batch == list->most) tw_conv_flush(list);
     list->a[list->job.n_batch] = a;
     list->b[list->job.n_batch++] = b;
 }

@@ -90,6 +90,7 @@ static void start(tw_conv_batch *list, const worker *w, float *c, int64_t c_row)
 {
     const tw_conv_target *target = w->run->plan->target;
     list->core = target->brgemm;
+    list->most = TW_CONV_BATCH;
     list->job = (tw_brgemm){.cols = w->cols,
                             .b_row = target->tile_cols,
                             .b_panel = w->part->window * target->tile_cols,

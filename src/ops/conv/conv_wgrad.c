@@ -7,7 +7,8 @@
 #include "core/error.h"
 #include "ops/conv/conv_pixels.h"
 
-enum { MOST_GROUPS = 16, FEW_ITEMS = 16 };
+/* A group's sums are written and read once more: that should be little beside a group's pixels. */
+enum { MOST_GROUPS = 16, GROUP_PIXELS = 1024, FEW_ITEMS = 16, MOST_IMAGES = 16 };
 
 /* Bytes of partial gradients, and of operands that one box reads. */
 #define MOST_PARTIALS ((int64_t)32 << 20)
@@ -24,15 +25,19 @@ static double tiling(int64_t n, int64_t tile_rows)
     return n == 0 ? 1 : (height > least ? 1 : least / height) + 0.8 / height;
 }
 
+/* Prices of the three ways in multiply-add steps for each that is needed. */
 static tw_conv_way cheapest(const tw_conv_wgrad_plan *plan)
 {
     const tw_conv_part *part = &plan->part;
     const int64_t tile_rows = plan->target->tile_rows;
     const double panels = (double)tw_conv_max(tw_conv_up(part->cout, plan->target->tile_cols), 1);
     const double tile = tiling(plan->run * part->cin, tile_rows);
-    const double rows = tile * (1 + 1 / (double)tw_conv_max(part->dst[2], 1));
-    const double images = tile * (1.1 + 1 / (double)tw_conv_max(part->n, 1));
-    const double gather = tiling(part->window, tile_rows) + 0.35 / panels;
+    const double images_at_once = (double)tw_conv_max(tw_conv_min(part->n, MOST_IMAGES), 1);
+    const double rows = tile * (1 + 0.3 / (double)tw_conv_max(part->dst[2], 1));
+    const double images = tile * (1.15 + 1 / images_at_once);
+    const double depth = (double)tw_conv_max(part->taps[2] * part->cin, 1);
+    const double copy = plan->lines ? 0.3 : 0.6 + 8 / depth;
+    const double gather = tiling(part->window, tile_rows) + copy / panels;
     if (gather < rows && gather < images) return TW_CONV_GATHER;
     return images < rows ? TW_CONV_IMAGES : TW_CONV_ROWS;
 }
@@ -44,13 +49,10 @@ static void set_boxes(tw_conv_wgrad_plan *plan)
     int64_t pixels = BOX_BYTES / (4 * tw_conv_max(part->cin + part->cout, 1));
     if (part->way == TW_CONV_GATHER)
         pixels = tw_conv_min(pixels, GATHERED / (4 * tw_conv_max(part->window, 1)));
-    double all = (double)part->n;
-    for (int d = 0; d < 3; d++) all *= (double)part->dst[d];
-    if (all / MOST_GROUPS < (double)pixels) pixels = (int64_t)(all / MOST_GROUPS);
     pixels = tw_conv_max(pixels, 32);
     if (part->way == TW_CONV_IMAGES) {
         /* Few pixels of many images. */
-        const int64_t images = part->n, box = tw_conv_min(images, tw_conv_max(pixels, 64));
+        const int64_t images = part->n, box = tw_conv_min(images, MOST_IMAGES);
         part->n = 1;
         tw_conv_cut(part, tw_conv_max(pixels / tw_conv_max(box, 1), 1));
         part->n = images;
@@ -74,6 +76,24 @@ static void set_dy(tw_conv_wgrad_plan *plan)
     plan->dy.band = part->to.dim1 != 1 || (part->way == TW_CONV_GATHER && part->to_pixel == 0);
 }
 
+/* Groups of pixels, then parts of the columns and of the kernel's rows: work items. */
+static void set_items(tw_conv_wgrad_plan *plan, int64_t panels)
+{
+    const tw_conv_part *part = &plan->part;
+    const int64_t bytes = tw_conv_max(plan->filter * part->groups * 4, 1);
+    double pixels = (double)part->n;
+    for (int d = 0; d < 3; d++) pixels *= (double)part->dst[d];
+    int64_t groups = tw_conv_min(MOST_PARTIALS / bytes, MOST_GROUPS);
+    if (pixels / GROUP_PIXELS < (double)groups) groups = (int64_t)(pixels / GROUP_PIXELS);
+    plan->groups = tw_conv_min(tw_conv_max(groups, 1), tw_conv_boxes(part));
+    const int64_t items = tw_conv_max(plan->groups * part->groups, 1);
+    const int64_t kernel_rows = part->taps[0] * part->taps[1];
+    const bool whole = part->way == TW_CONV_GATHER && !plan->lines;
+    plan->tap_splits = whole ? 1 : tw_conv_min(tw_conv_up(FEW_ITEMS, items), kernel_rows);
+    plan->splits = tw_conv_min(tw_conv_up(FEW_ITEMS, items * plan->tap_splits), panels);
+    plan->splits = tw_conv_max(plan->splits, 1);
+}
+
 static void make_plan(const tw_problem *problem, tw_conv_wgrad_plan *plan)
 {
     tw_conv_geometry g;
@@ -86,26 +106,24 @@ static void make_plan(const tw_problem *problem, tw_conv_wgrad_plan *plan)
     const bool one_run = part->dilation[2] == 1 && part->from.dim1 == 1 &&
                          part->from.at[2] == part->cin && !tw_conv_leaves(part, 2);
     plan->run = one_run ? part->taps[2] : 1;
+    plan->lines = part->step[2] * part->from.at[2] == 1 || part->from.dim1 != 1;
+    part->contiguous = part->dilation[2] == 1 && part->from.at[2] == part->cin;
     part->way = cheapest(plan);
     for (int d = 0; d < 3; d++) part->fills |= tw_conv_leaves(part, d);
     set_boxes(plan);
     set_dy(plan);
-    const int64_t boxes = tw_conv_boxes(part);
     const int64_t panels = tw_conv_up(part->cout, plan->target->tile_cols);
     plan->filter_row = round_up(part->cout, 16);
     plan->filter = part->window * plan->filter_row;
-    const int64_t room = MOST_PARTIALS / tw_conv_max(plan->filter * part->groups * 4, 1);
-    plan->groups = tw_conv_min(boxes, tw_conv_max(tw_conv_min(room, MOST_GROUPS), 1));
-    plan->splits = 1;
-    if (plan->groups > 0 && plan->groups * part->groups < FEW_ITEMS)
-        plan->splits =
-            tw_conv_max(tw_conv_min(FEW_ITEMS / (plan->groups * part->groups), panels), 1);
+    set_items(plan, panels);
     plan->scratch_at = round_up(plan->groups * part->groups * plan->filter * 4, 64);
     plan->dy_floats = plan->dy.band ? round_up(tw_conv_band_floats(&plan->dy), 16) : 0;
     const int64_t pixels = part->box[0] * part->box[1] * part->box[2] * part->box[3];
-    part->row = pixels % 512 == 0 ? pixels + 16 : pixels;
+    const int64_t row = plan->lines ? pixels : part->window;
+    part->row = row % 512 == 0 ? row + 16 : row;
     plan->slot_floats = plan->dy_floats;
-    if (part->way == TW_CONV_GATHER) plan->slot_floats += round_up(part->row * part->window, 16);
+    if (part->way == TW_CONV_GATHER)
+        plan->slot_floats += round_up(part->row * (plan->lines ? part->window : pixels), 16);
     plan->bytes = plan->scratch_at + plan->slot_floats * 4 * problem->max_threads;
 }
 

@@ -15,14 +15,15 @@
 #include "ops/conv/conv_part.h"
 
 /* What the sum of one product runs over: pixels along W (ROWS), one pixel of many images (IMAGES),
- * or gathered windows, transposed (GATHER). */
+ * or gathered windows (GATHER). */
 typedef struct tw_conv_wgrad_plan {
     const tw_conv_target *target;
     tw_conv_part part;          /* of the forward pass */
     tw_conv_part dy;            /* copies dy, channels last, where it is not */
+    bool lines;                 /* gathered windows are transposed: [window element][pixel] */
     int64_t run;                /* taps along W that one product takes together */
     int64_t groups;             /* of pixels */
-    int64_t splits;             /* of the columns */
+    int64_t splits, tap_splits; /* of the columns, and of the kernel's rows */
     int64_t filter_row, filter; /* floats from row to row, and of a whole gradient of one group */
     /* Workspace: [groups × part.groups gradients][scratch of each slot: dy, windows]. */
     int64_t scratch_at, dy_floats, slot_floats, bytes;

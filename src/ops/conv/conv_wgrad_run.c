@@ -7,6 +7,10 @@
 #include "ops/conv/conv_wgrad.h"
 #include "runtime/cpu/parallel.h"
 
+/* Pixels that one call to the core sums over: dy's columns of a panel stay in the first-level cache
+ * for all rows of the gradient. */
+enum { SUM_LENGTH = 128 };
+
 typedef struct wgrad_run {
     const tw_conv_wgrad_plan *plan;
     const tw_launch *launch;
@@ -20,6 +24,7 @@ typedef struct worker {
     tw_conv_source dy; /* channels last; starts at the item's first column */
     float *filter;     /* the group's partial gradient, from the item's first column on */
     int64_t cols;
+    int64_t first_row, last_row; /* of the kernel's D·H rows */
     bool accumulate;
     float *windows;
 } worker;
@@ -44,6 +49,7 @@ static int64_t dy_offset(const worker *w, const int64_t at[4])
 static void start(tw_conv_batch *list, const worker *w, int64_t row)
 {
     list->core = w->plan->target->brgemm;
+    list->most = TW_CONV_BATCH;
     list->job = (tw_brgemm){.cols = w->cols,
                             .a = list->a,
                             .b = list->b,
@@ -73,6 +79,7 @@ static void add_taps(const worker *w, const int64_t tap[3])
     list.job.rows = w->plan->run * part->cin;
     list.job.a_row = part->from.dim1;
     list.job.k = images ? valid.hi[0] - valid.lo[0] : valid.hi[3] - valid.lo[3];
+    list.most = tw_conv_min(tw_conv_max(SUM_LENGTH / tw_conv_max(list.job.k, 1), 1), TW_CONV_BATCH);
     list.job.a_col = images ? part->from.dim0 : part->step[2] * part->from.at[2];
     list.job.b_row = images ? w->dy.image : w->dy.at[2];
     /* The dim that k runs over is not walked. */
@@ -88,52 +95,97 @@ static void add_taps(const worker *w, const int64_t tap[3])
 static void add_box(const worker *w)
 {
     const tw_conv_part *part = &w->plan->part;
-    int64_t tap[3];
-    for (tap[0] = 0; tap[0] < part->taps[0]; tap[0]++)
-        for (tap[1] = 0; tap[1] < part->taps[1]; tap[1]++)
-            for (tap[2] = 0; tap[2] < part->taps[2]; tap[2] += w->plan->run) add_taps(w, tap);
+    for (int64_t row = w->first_row; row < w->last_row; row++)
+        for (int64_t v = 0; v < part->taps[2]; v += w->plan->run)
+            add_taps(w, (const int64_t[3]){row / part->taps[1], row % part->taps[1], v});
 }
 
 /* ---- Gathered windows -------------------------------------------------------------------------------- */
 
-/* Pixels [lo, hi) along W of x's row at `base`, for one tap and channel; zeros over padding. */
-static void gather_line(const tw_conv_part *part, const float *x, int64_t tap, tw_conv_range box,
-                        float *to)
+/* One tap and channel along W: `inside` elements of x after `before` zeros, then `after` zeros. */
+typedef struct line {
+    int64_t before, inside, after, step;
+} line;
+
+static void gather_line(const line *l, const float *from, float *to)
 {
-    const tw_conv_range valid = tw_conv_valid(part, 2, tap, box.first, box.last);
-    const int64_t pixel = part->from.at[2], step = part->step[2] * pixel;
-    const int64_t n = valid.last - valid.first;
-    const int64_t start_at = valid.first * part->step[2] - part->pad[2] + tap * part->dilation[2];
-    const float *from = n > 0 ? x + start_at * pixel : x;
-    memset(to, 0, (size_t)(valid.first - box.first) * sizeof *to);
-    to += valid.first - box.first;
-    if (step == 1 && n > 0)
-        memcpy(to, from, (size_t)n * sizeof *to);
+    for (int64_t i = 0; i < l->before; i++) to[i] = 0;
+    to += l->before;
+    if (l->step == 1 && l->inside > 0)
+        memcpy(to, from, (size_t)l->inside * sizeof *to);
     else
-        for (int64_t i = 0; i < n; i++) to[i] = from[i * step];
-    memset(to + n, 0, (size_t)(box.last - valid.last) * sizeof *to);
+        for (int64_t i = 0; i < l->inside; i++) to[i] = from[i * l->step];
+    to += l->inside;
+    for (int64_t i = 0; i < l->after; i++) to[i] = 0;
 }
 
-/* One row of pixels: window element m of pixel i goes to to[m · row + i]. */
-static void gather_row(const worker *w, const int64_t at[4], float *to)
+/* Tap v along W of one row of pixels, for all of the item's kernel rows and channels. */
+static void gather_tap(const worker *w, const int64_t at[4], int64_t v, const line *l, float *to)
 {
     const tw_conv_part *part = &w->plan->part;
-    const tw_conv_range box = {w->box->lo[3], w->box->hi[3]};
-    for (int64_t td = 0; td < part->taps[0]; td++)
-        for (int64_t th = 0; th < part->taps[1]; th++) {
-            const int64_t d = at[1] * part->step[0] - part->pad[0] + td * part->dilation[0];
-            const int64_t h = at[2] * part->step[1] - part->pad[1] + th * part->dilation[1];
-            const bool inside = d >= 0 && d < part->src[0] && h >= 0 && h < part->src[1];
-            for (int64_t m = 0; m < part->taps[2] * part->cin; m++, to += part->row) {
-                if (!inside) {
-                    memset(to, 0, (size_t)(box.last - box.first) * sizeof *to);
-                    continue;
-                }
-                const int64_t line = at[0] * part->from.dim0 + d * part->from.at[0] +
-                                     h * part->from.at[1] + m % part->cin * part->from.dim1;
-                gather_line(part, w->x + line, m / part->cin, box, to);
-            }
-        }
+    const line zeros = {.before = l->before + l->inside + l->after};
+    const int64_t first =
+        (w->box->lo[3] + l->before) * part->step[2] - part->pad[2] + v * part->dilation[2];
+    to += v * part->cin * part->row;
+    for (int64_t r = w->first_row; r < w->last_row; r++) {
+        const int64_t td = r / part->taps[1], th = r % part->taps[1];
+        const int64_t d = at[1] * part->step[0] - part->pad[0] + td * part->dilation[0];
+        const int64_t h = at[2] * part->step[1] - part->pad[1] + th * part->dilation[1];
+        const bool inside =
+            l->inside > 0 && d >= 0 && d < part->src[0] && h >= 0 && h < part->src[1];
+        const float *from = w->x;
+        if (inside)
+            from += at[0] * part->from.dim0 + d * part->from.at[0] + h * part->from.at[1] +
+                    first * part->from.at[2];
+        for (int64_t c = 0; c < part->cin; c++, to += part->row)
+            if (inside)
+                gather_line(l, from + c * part->from.dim1, to);
+            else
+                gather_line(&zeros, from, to);
+        to += (part->taps[2] - 1) * part->cin * part->row;
+    }
+}
+
+/* All windows of the box, one after the other. */
+static int64_t gather_windows(const worker *w)
+{
+    const tw_conv_part *part = &w->plan->part;
+    tw_conv_source x = {.data = w->x, .image = part->from.dim0, .channel = part->from.dim1};
+    int64_t at[4], pixel = 0;
+    for (int d = 0; d < 3; d++) {
+        x.at[d] = part->from.at[d];
+        x.hi[d] = part->src[d];
+    }
+    memcpy(at, w->box->lo, sizeof at);
+    do tw_conv_gather(part, &x, at[0], at + 1, w->windows + pixel++ * part->row);
+    while (tw_conv_next(w->box, at));
+    return pixel;
+}
+
+/* All windows of the box, transposed: element m of pixel i goes to windows[m · row + i]. Returns the
+ * number of pixels. */
+static int64_t gather_lines(const worker *w)
+{
+    const tw_conv_part *part = &w->plan->part;
+    const int64_t lo = w->box->lo[3], hi = w->box->hi[3];
+    tw_conv_box rows = *w->box;
+    int64_t pixel = 0;
+    rows.hi[3] = lo + 1;
+    for (int64_t v = 0; v < part->taps[2]; v++) {
+        const tw_conv_range valid = tw_conv_valid(part, 2, v, lo, hi);
+        const line l = {.before = valid.first - lo,
+                        .inside = valid.last - valid.first,
+                        .after = hi - valid.last,
+                        .step = part->step[2] * part->from.at[2]};
+        int64_t at[4];
+        memcpy(at, rows.lo, sizeof at);
+        pixel = 0;
+        do {
+            gather_tap(w, at, v, &l, w->windows + pixel);
+            pixel += hi - lo;
+        } while (tw_conv_next(&rows, at));
+    }
+    return pixel;
 }
 
 static bool dy_is_finite(const worker *w)
@@ -149,25 +201,17 @@ static bool dy_is_finite(const worker *w)
 static void add_gathered(const worker *w)
 {
     const tw_conv_part *part = &w->plan->part;
-    const int64_t width = w->box->hi[3] - w->box->lo[3];
-    tw_conv_box rows = *w->box;
     tw_conv_batch list;
-    int64_t at[4], pixel = 0;
     if (part->fills && !dy_is_finite(w)) {
         add_box(w); /* skips padding instead of multiplying its zeros */
         return;
     }
-    rows.hi[3] = rows.lo[3] + 1;
-    memcpy(at, rows.lo, sizeof at);
-    do {
-        gather_row(w, at, w->windows + pixel);
-        pixel += width;
-    } while (tw_conv_next(&rows, at));
-    start(&list, w, 0);
-    list.job.rows = part->window;
-    list.job.k = pixel;
-    list.job.a_row = part->row;
-    list.job.a_col = 1;
+    const int64_t row_floats = part->taps[2] * part->cin;
+    start(&list, w, w->first_row * row_floats);
+    list.job.rows = (w->last_row - w->first_row) * row_floats;
+    list.job.k = w->plan->lines ? gather_lines(w) : gather_windows(w);
+    list.job.a_row = w->plan->lines ? part->row : 1;
+    list.job.a_col = w->plan->lines ? 1 : part->row;
     list.job.b_row = w->plan->dy.band ? part->cout : part->to_pixel;
     tw_conv_push(&list, w->windows, w->dy.data + dy_offset(w, w->box->lo));
     tw_conv_end(&list);
@@ -181,7 +225,9 @@ static void run_item(void *arg, int32_t slot, int64_t item)
     const tw_conv_wgrad_plan *plan = run->plan;
     const tw_conv_part *part = &plan->part;
     const int64_t share = item % plan->groups, rest = item / plan->groups;
-    const int64_t group = rest % part->groups, split = rest / part->groups;
+    const int64_t group = rest % part->groups, split = rest / part->groups % plan->splits;
+    const int64_t tap_split = rest / part->groups / plan->splits;
+    const int64_t kernel_rows = part->taps[0] * part->taps[1];
     const int64_t panels = tw_conv_up(part->cout, plan->target->tile_cols);
     const int64_t col = split * panels / plan->splits * plan->target->tile_cols;
     const int64_t end = (split + 1) * panels / plan->splits * plan->target->tile_cols;
@@ -193,6 +239,8 @@ static void run_item(void *arg, int32_t slot, int64_t item)
                 .x = (const float *)run->launch->in[0] + group * part->cin * part->from.dim1,
                 .filter = (float *)workspace + (share * part->groups + group) * plan->filter + col,
                 .cols = tw_conv_min(end, part->cout) - col,
+                .first_row = tap_split * kernel_rows / plan->tap_splits,
+                .last_row = (tap_split + 1) * kernel_rows / plan->tap_splits,
                 .windows = scratch + plan->dy_floats};
     for (int64_t i = first; i < (share + 1) * boxes / plan->groups; i++) {
         const tw_conv_box box = tw_conv_box_at(part, i);
@@ -250,7 +298,8 @@ tw_status tw_conv_wgrad_run(const tw_launch *launch)
     const int32_t slots = launch->problem->max_threads;
     wgrad_run run = {plan, launch};
     if (plan->filter == 0) return TW_OK;
-    tw_parallel(launch->context, slots, plan->groups * part->groups * plan->splits, run_item, &run);
+    tw_parallel(launch->context, slots,
+                plan->groups * part->groups * plan->splits * plan->tap_splits, run_item, &run);
     tw_parallel(launch->context, slots, part->groups * tw_conv_up(part->window, SUM_ROWS), sum_item,
                 &run);
     return TW_OK;
