@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# The exported symbols are exactly the names in exports.txt, under one version node.
-if(UNIX AND NOT APPLE)
-  file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/cmake/exports.txt names REGEX "^tw_")
+# The exported symbols of a library are exactly the names in its list, under one version node.
+function(tw_restrict_exports target list)
+  if(NOT UNIX OR APPLE)
+    return()
+  endif()
+  file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/${list} names REGEX "^tw_")
   list(JOIN names ";\n    " body)
-  file(WRITE ${CMAKE_BINARY_DIR}/tilework.map.new
-    "TILEWORK_0 {\n  global:\n    ${body};\n  local: *;\n};\n")
-  configure_file(${CMAKE_BINARY_DIR}/tilework.map.new ${CMAKE_BINARY_DIR}/tilework.map COPYONLY)
-  target_link_options(tilework PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/tilework.map)
-  set_target_properties(tilework PROPERTIES LINK_DEPENDS ${CMAKE_BINARY_DIR}/tilework.map)
+  string(TOUPPER ${target} node)
+  set(map ${CMAKE_BINARY_DIR}/${target}.map)
+  file(CONFIGURE OUTPUT ${map} @ONLY # unlike WRITE, leaves the file's time alone if nothing changed
+    CONTENT "${node}_${PROJECT_VERSION_MAJOR} {\n  global:\n    ${body};\n  local: *;\n};\n")
+  target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    ${CMAKE_CURRENT_SOURCE_DIR}/cmake/exports.txt)
-endif()
+    ${PROJECT_SOURCE_DIR}/cmake/${list})
+endfunction()

@@ -17,5 +17,11 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/tilework-config-version.cma
 install(FILES ${CMAKE_BINARY_DIR}/tilework-config.cmake
   ${CMAKE_BINARY_DIR}/tilework-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilework)
+# The .pc files name the prefix relative to themselves, so that a prefix can be moved.
+file(RELATIVE_PATH TW_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/tilework.pc.in ${CMAKE_BINARY_DIR}/tilework.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tilework.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TW_IO)
+  configure_file(cmake/tilework_io.pc.in ${CMAKE_BINARY_DIR}/tilework_io.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/tilework_io.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()

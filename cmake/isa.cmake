@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Only files named <something>_<isa>.c or <something>_<isa>_test.c get instruction-set flags, by that
-# suffix. Files of another architecture are left out of the list.
+# Only files named <something>_<isa>.c or <something>_<isa>_test.c get instruction-set flags, by
+# that suffix. Files of another architecture are left out of the list.
+set(TW_AVX2_FLAGS -mavx2 -mfma -mf16c)
+set(TW_AVX512_FLAGS ${TW_AVX2_FLAGS} -mavx512f -mavx512bw -mavx512dq -mavx512vl
+  -mprefer-vector-width=512)
 function(tw_set_isa_flags list_name)
   set(kept "")
   set(x86 FALSE)
@@ -16,10 +19,10 @@ function(tw_set_isa_flags list_name)
         continue()
       endif()
       if(source MATCHES "_avx512(_test)?\\.c$")
-        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
-          "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
+        set_source_files_properties(${source} PROPERTIES
+          COMPILE_OPTIONS "${TW_AVX512_FLAGS}")
       elseif(source MATCHES "_avx2(_test)?\\.c$")
-        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${TW_AVX2_FLAGS}")
       endif()
     elseif(source MATCHES "_neon(_test)?\\.c$" AND NOT arm)
       continue()
