@@ -60,10 +60,10 @@ typedef struct tw_dataset_info {
     const char *licence; /* as its publishers state it */
     const char *origin;
     tw_dataset_kind kind;
-    int64_t train, test;           /* pictures, or bytes of text */
+    int64_t train, test;             /* pictures, or bytes of text */
     int64_t channels, height, width; /* 0 for text */
-    int32_t classes;               /* 0 for text */
-    int64_t download_bytes;        /* 0: in the library */
+    int32_t classes;                 /* 0 for text */
+    int64_t download_bytes;          /* 0: in the library */
 } tw_dataset_info;
 
 TW_API int32_t tw_dataset_count(void);

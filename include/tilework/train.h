@@ -38,41 +38,41 @@ typedef struct tw_init {
 } tw_init;
 
 /* Fills array->data (array->bytes of it, of the array's type and dims). A zeroed tw_init gives
- * zeros. fan_in = in · product of the dims after the second, fan_out = out · the same; Glorot and He
- * need rank 2 or more. Numbers are those of tw_graph_random for (seed, stream), so they are the
+ * zeros. fan_in = in · product of the dims after the second, fan_out = out · the same; Glorot and
+ * He need rank 2 or more. Numbers are those of tw_graph_random for (seed, stream), so they are the
  * library's own on every backend. Element types: any float up to f64; CONSTANT: any but complex. */
 TW_API tw_status tw_init_fill(const tw_init *init, tw_array *array);
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* The order of an epoch: a permutation of 0 to n-1. Fisher-Yates from the end: for i = n-1 down to 1,
- * element i changes places with element (r mod (i+1)), r from splitmix64, taken again while
+/* The order of an epoch: a permutation of 0 to n-1. Fisher-Yates from the end: for i = n-1 down to
+ * 1, element i changes places with element (r mod (i+1)), r from splitmix64, taken again while
  * r >= 2^64 - (2^64 mod (i+1)). The generator's state begins at mix(mix(seed) + epoch), mix being
  * splitmix64's step from state to output. */
 TW_API tw_status tw_shuffle(int64_t seed, int64_t epoch, int64_t n, int64_t *order);
 
 typedef struct tw_batches_options {
     size_t size;
-    int64_t batch;         /* pictures in a batch */
-    bool shuffle;          /* tw_shuffle(seed, epoch, …); false: in the order of the data */
-    bool drop_last;        /* no batch of fewer pictures at the end of an epoch */
-    bool channels_last;    /* [n, height, width, channels] in memory */
-    const float *mean;     /* [channels], in units of 1, or NULL: 0. Copied */
+    int64_t batch;          /* pictures in a batch */
+    bool shuffle;           /* tw_shuffle(seed, epoch, …); false: in the order of the data */
+    bool drop_last;         /* no batch of fewer pictures at the end of an epoch */
+    bool channels_last;     /* [n, height, width, channels] in memory */
+    const float *mean;      /* [channels], in units of 1, or NULL: 0. Copied */
     const float *deviation; /* [channels], or NULL: 1. Copied */
-    int32_t queue;         /* batches prepared ahead, 2 to 4; 0: 2 */
+    int32_t queue;          /* batches prepared ahead, 2 to 4; 0: 2 */
     int64_t seed;
-    int64_t epoch, step;   /* where to begin, from 0 */
+    int64_t epoch, step; /* where to begin, from 0 */
 } tw_batches_options;
 
 /* One batch; its memory is valid until the next call for the same tw_batches. */
 typedef struct tw_batch {
     size_t size;
-    int64_t epoch, step;  /* the batch's own place; step counts from 0 in each epoch */
-    bool last;            /* of its epoch */
-    int64_t count;        /* pictures */
-    const float *pixels;  /* [count, channels, height, width] or channels last, 64-byte aligned:
+    int64_t epoch, step;    /* the batch's own place; step counts from 0 in each epoch */
+    bool last;              /* of its epoch */
+    int64_t count;          /* pictures */
+    const float *pixels;    /* [count, channels, height, width] or channels last, 64-byte aligned:
                              (pixel/255 - mean) / deviation, each step rounded to f32 */
-    const int64_t *labels; /* [count] */
+    const int64_t *labels;  /* [count] */
     const int64_t *indices; /* [count], places in the data */
 } tw_batch;
 
@@ -122,27 +122,27 @@ TW_API double tw_metrics_accuracy(const tw_metrics *metrics); /* 0 to 1; NaN bef
  */
 typedef struct tw_checkpoint {
     size_t size;
-    const char *network;          /* the architecture's name */
+    const char *network; /* the architecture's name */
     int64_t n_weights;
     const tw_named_array *weights;
-    int64_t n_state;              /* of the optimizer; 0 is fine */
+    int64_t n_state; /* of the optimizer; 0 is fine */
     const tw_named_array *state;
     int64_t n_params;
-    const tw_metadata *params;    /* hyper-parameters as texts */
-    int64_t step, epoch;          /* where training stands */
-    int64_t seed, rng_offset;     /* of the data order, and of random operations */
+    const tw_metadata *params; /* hyper-parameters as texts */
+    int64_t step, epoch;       /* where training stands */
+    int64_t seed, rng_offset;  /* of the data order, and of random operations */
 } tw_checkpoint;
 
 /* Writes it all, atomically: on failure the previous file is as it was. */
 TW_API tw_status tw_checkpoint_save(const char *path, const tw_checkpoint *checkpoint);
 
 /* Fills a network from a file. The caller sets network, weights and state as for saving, with data
- * allocated; on success the data, step, epoch, seed and rng_offset are read. The file must be of the
- * same network and have exactly these weights, of the same type and dims, else TW_INVALID_ARGUMENT
- * with a sentence on the first difference, and nothing is changed. n_state 0 leaves the
- * optimizer's state unread. params are not compared: tw_tensors_read gives them.
- * TW_VERSION_MISMATCH for a file of a later version, TW_BAD_FILE for a damaged one or one that is no
- * checkpoint. `limit` as for other files. */
+ * allocated; on success the data, step, epoch, seed and rng_offset are read. The file must be of
+ * the same network and have exactly these weights, of the same type and dims, else
+ * TW_INVALID_ARGUMENT with a sentence on the first difference, and nothing is changed. n_state 0
+ * leaves the optimizer's state unread. params are not compared: tw_tensors_read gives them.
+ * TW_VERSION_MISMATCH for a file of a later version, TW_BAD_FILE for a damaged one or one that is
+ * no checkpoint. `limit` as for other files. */
 TW_API tw_status tw_checkpoint_load(const char *path, int64_t limit, tw_checkpoint *checkpoint);
 
 #ifdef __cplusplus

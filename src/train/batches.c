@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Batches are prepared in a ring of queue + 1 slots. Three counters tell all: `made` batches were
- * filled, `taken` were handed out, `freed` may be overwritten (all taken but the last one, which the
- * caller still reads). The thread waits while made - freed is the number of slots, the caller while
- * made == taken. `made` and `freed` change under the mutex; `changes` is what waiters sleep on.
+ * filled, `taken` were handed out, `freed` may be overwritten (all taken but the last one, which
+ * the caller still reads). The thread waits while made - freed is the number of slots, the caller
+ * while made == taken. `made` and `freed` change under the mutex; waiters sleep on `changes`.
  */
 #include <tilework/train.h>
 

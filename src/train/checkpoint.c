@@ -202,7 +202,7 @@ static tw_status check_tensor(const loading *l, const char *name, const tw_array
                    l->path, name, there, here);
 }
 
-/* Weights in the file that the network does not have. Counting finds whether, looking finds which. */
+/* Refuses weights in the file that the network does not have. */
 static tw_status check_surplus(const loading *l)
 {
     for (int64_t i = 0; i < tw_tensors_count(l->file); i++) {

@@ -55,82 +55,98 @@ static bool http_is(const char *path, const char *fault)
     return strncmp(path + 1, fault, n) == 0 && path[n + 1] == '/';
 }
 
-/* Sends content from `from` on, with the fault that the path names. */
-static void http_answer(http_server *server, int peer, const char *path, bool ranged, size_t from,
-                        const uint8_t *content, size_t n)
+/* What a client asked for. */
+typedef struct http_request {
+    char path[1024];
+    bool ranged;
+    size_t from;
+} http_request;
+
+static void http_redirect(const http_server *server, int peer)
 {
-    bool cut = http_is(path, "cut") && !ranged, drip = http_is(path, "drip");
-    if (http_is(path, "missing")) {
-        http_head(peer, 404, 0, 0, 0);
-        return;
-    }
-    if (http_is(path, "redirect")) {
-        char head[160];
-        snprintf(head, sizeof head,
-                 "HTTP/1.1 302 X\r\nLocation: http://127.0.0.1:%d/good/x\r\n"
-                 "Content-Length: 0\r\nConnection: close\r\n\r\n",
-                 server->port);
-        http_send(peer, head, strlen(head));
-        return;
-    }
-    if (http_is(path, "norange")) ranged = false;
-    if (!ranged) from = 0;
+    char head[160];
+    snprintf(head, sizeof head,
+             "HTTP/1.1 302 X\r\nLocation: http://127.0.0.1:%d/good/x\r\n"
+             "Content-Length: 0\r\nConnection: close\r\n\r\n",
+             server->port);
+    http_send(peer, head, strlen(head));
+}
+
+static void http_send_corrupt(int peer, const uint8_t *content, size_t n)
+{
+    uint8_t *copy = malloc(n + 1);
+    memcpy(copy, content, n);
+    copy[n / 2] ^= 1;
+    http_send(peer, copy, n);
+    free(copy);
+}
+
+/* Sends n bytes of content, from where the request asks on, with the fault that its path names. */
+static void http_answer(int peer, const http_request *request, const uint8_t *content, size_t n)
+{
+    static const char zeros[1000];
+    const char *path = request->path;
+    bool ranged = request->ranged && !http_is(path, "norange");
+    size_t from = ranged ? request->from : 0;
     if (from > n || (ranged && from == n)) {
         http_head(peer, 416, 0, 0, 0);
         return;
     }
     if (http_is(path, "short")) n /= 2;
-    size_t left = n - from, sent = cut ? left / 2 : drip ? (left + 3) / 4 : left;
-    size_t extra = http_is(path, "long") ? 1000 : 0;
+    size_t left = n - from, sent = left, extra = http_is(path, "long") ? sizeof zeros : 0;
+    if (http_is(path, "cut") && !ranged) sent = left / 2;
+    if (http_is(path, "drip")) sent = (left + 3) / 4;
     http_head(peer, ranged ? 206 : 200, left + extra, from, n);
     if (http_is(path, "stall")) {
         char byte;
         while (recv(peer, &byte, 1, 0) > 0) {
         } /* until the client gives up */
-        return;
+    } else if (http_is(path, "corrupt")) {
+        http_send_corrupt(peer, content + from, left);
+    } else {
+        http_send(peer, content + from, sent);
+        http_send(peer, zeros, extra);
     }
-    if (http_is(path, "corrupt") && left) {
-        uint8_t *copy = malloc(left);
-        memcpy(copy, content + from, left);
-        copy[left / 2] ^= 1;
-        http_send(peer, copy, left);
-        free(copy);
-        return;
-    }
-    http_send(peer, content + from, sent);
-    static const char zeros[1000];
-    if (extra) http_send(peer, zeros, extra);
+}
+
+/* False: the client went away, or this is no request. */
+static bool http_receive(int peer, http_request *request)
+{
+    char text[4096];
+    size_t length = 0;
+    do {
+        ssize_t got = recv(peer, text + length, sizeof text - 1 - length, 0);
+        if (got <= 0) return false;
+        length += (size_t)got;
+        text[length] = '\0';
+    } while (!strstr(text, "\r\n\r\n") && length < sizeof text - 1);
+    const char *range = strstr(text, "Range: bytes=");
+    request->from = 0;
+    request->ranged = range && sscanf(range, "Range: bytes=%zu-", &request->from) == 1;
+    return sscanf(text, "GET %1023s", request->path) == 1;
 }
 
 static void http_serve(http_server *server, int peer)
 {
-    char request[4096], path[1024], file[2048];
-    size_t length = 0, from = 0, n = server->n_content;
-    while (length < sizeof request - 1) {
-        ssize_t got = recv(peer, request + length, sizeof request - 1 - length, 0);
-        if (got <= 0) return;
-        length += (size_t)got;
-        request[length] = '\0';
-        if (strstr(request, "\r\n\r\n")) break;
-    }
-    if (sscanf(request, "GET %1023s", path) != 1) return;
-    const char *range = strstr(request, "Range: bytes=");
-    bool ranged = range && sscanf(range, "Range: bytes=%zu-", &from) == 1;
+    http_request request;
+    char file[2048];
+    if (!http_receive(peer, &request)) return;
     atomic_fetch_add(&server->requests, 1);
-    if (ranged) atomic_fetch_add(&server->resumed, 1);
-    const char *rest = strchr(path + 1, '/');
-    if (server->folder && rest) {
-        snprintf(file, sizeof file, "%s%s", server->folder, rest);
-        if (!io_exists(file)) {
-            http_head(peer, 404, 0, 0, 0);
-            return;
-        }
+    if (request.ranged) atomic_fetch_add(&server->resumed, 1);
+    const char *rest = strchr(request.path + 1, '/');
+    snprintf(file, sizeof file, "%s%s", server->folder ? server->folder : "", rest ? rest : "");
+    if (http_is(request.path, "missing") || (server->folder && !io_exists(file))) {
+        http_head(peer, 404, 0, 0, 0);
+    } else if (http_is(request.path, "redirect")) {
+        http_redirect(server, peer);
+    } else if (server->folder) {
+        size_t n;
         uint8_t *content = io_read(file, &n);
-        http_answer(server, peer, path, ranged, from, content, n);
+        http_answer(peer, &request, content, n);
         free(content);
-        return;
+    } else {
+        http_answer(peer, &request, server->content, server->n_content);
     }
-    http_answer(server, peer, path, ranged, from, server->content, n);
 }
 
 static void *http_run(void *arg)

@@ -153,11 +153,14 @@ static UNUSED_BY_SOME void io_check_cuts(io_parser parse, const uint8_t *bytes, 
     }
 }
 
-/* Files with a few wrong bits are read or refused, with nothing worse. */
+/* Files with a few wrong bits are read or refused, with nothing worse. TW_FUZZ multiplies the
+ * rounds, for long runs. */
 static UNUSED_BY_SOME void io_check_flips(io_parser parse, const uint8_t *bytes, size_t n,
                                           int rounds)
 {
     uint8_t *copy = malloc(n);
+    const char *fuzz = getenv("TW_FUZZ");
+    if (fuzz) rounds *= atoi(fuzz);
     for (int round = 0; round < rounds; round++) {
         uint64_t state = (uint64_t)round;
         memcpy(copy, bytes, n);
