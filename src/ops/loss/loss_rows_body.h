@@ -78,7 +78,7 @@ static double loss_sum_shifted(const loss_rows *r, int64_t start, float top)
         vf acc = vf_zero();
         for (int j = 0; j < n; j += VLANES) {
             int m = n - j < VLANES ? n - j : VLANES;
-            vf d = vf_sub(vf_load_n(x + j, m), shift);
+            vf d = vf_sub(line_load(x + j, m), shift);
             acc = vf_add(acc, vf_select(vm_first(m), d, vf_zero()));
         }
         sum += (double)vf_sum(acc);
@@ -117,8 +117,8 @@ static double loss_of_probabilities(const loss_rows *r, const int64_t *start, co
         vf acc = vf_zero();
         for (int j = 0; j < n; j += VLANES) {
             int m = n - j < VLANES ? n - j : VLANES;
-            vf q = vf_fma(keep, vf_load_n(p + j, m), spread);
-            vf term = vf_mul(q, vf_sub(log_sum, vf_sub(vf_load_n(x + j, m), shift)));
+            vf q = vf_fma(keep, line_load(p + j, m), spread);
+            vf term = vf_mul(q, vf_sub(log_sum, vf_sub(line_load(x + j, m), shift)));
             vm counts = vm_and(vm_first(m), vf_ne(q, vf_zero()));
             acc = vf_add(acc, vf_select(counts, term, vf_zero()));
         }
@@ -243,9 +243,9 @@ static void loss_slope(const loss_rows *r, const loss_share *share, const float 
     vf keep = vf_set(r->keep), spread = vf_set(r->spread), by = vf_set((float)share->scale);
     for (int j = 0; j < n; j += VLANES) {
         int m = n - j < VLANES ? n - j : VLANES;
-        vf e = vf_exp(vf_sub(vf_load_n(x + j, m), shift));
-        vf target = p ? vf_fma(keep, vf_load_n(p + j, m), spread) : spread;
-        vf_store_n(to + j, vf_mul(by, vf_sub(vf_mul(e, factor), target)), m);
+        vf e = vf_exp(vf_sub(line_load(x + j, m), shift));
+        vf target = p ? vf_fma(keep, line_load(p + j, m), spread) : spread;
+        line_store(to + j, vf_mul(by, vf_sub(vf_mul(e, factor), target)), m);
     }
 }
 

@@ -23,6 +23,16 @@ typedef struct line_view {
     int64_t stride;
 } line_view;
 
+/* The first m lanes, m <= VLANES or more: whole vectors need no mask, which is dear on some targets. */
+TW_INLINE vf line_load(const float *p, int m) { return m >= VLANES ? vf_load(p) : vf_load_n(p, m); }
+TW_INLINE void line_store(float *p, vf v, int m)
+{
+    if (m >= VLANES)
+        vf_store(p, v);
+    else
+        vf_store_n(p, v, m);
+}
+
 TW_INLINE void line_widen(tw_dtype type, const uint16_t *p, int n, float *to)
 {
     for (int i = 0; i < n; i += VLANES) {
@@ -38,14 +48,18 @@ TW_INLINE void line_widen(tw_dtype type, const uint16_t *p, int n, float *to)
 
 TW_INLINE void line_narrow(tw_dtype type, const float *from, int n, uint16_t *p)
 {
-    for (int i = 0; i < n; i += VLANES) {
-        int m = n - i < VLANES ? n - i : VLANES;
-        vf v = vf_load_n(from + i, m);
+    int i = 0;
+    for (; i + VLANES <= n; i += VLANES) {
         if (type == TW_F16)
-            vf_store_f16_n(p + i, v, m);
+            vf_store_f16(p + i, vf_load(from + i));
         else
-            vf_store_bf16_n(p + i, v, m);
+            vf_store_bf16(p + i, vf_load(from + i));
     }
+    if (i == n) return;
+    if (type == TW_F16)
+        vf_store_f16_n(p + i, vf_load_n(from + i, n - i), n - i);
+    else
+        vf_store_bf16_n(p + i, vf_load_n(from + i, n - i), n - i);
 }
 
 /* n <= LINE_BLOCK elements from `offset` on, as f32: in place where they are, else in `buffer`. */
@@ -93,7 +107,14 @@ static inline void line_write(const line_view *view, int64_t offset, int n, cons
     for (int i = 0; i < n; i++) p[i * step] = narrow[i];
 }
 
-typedef enum line_fold { FOLD_SUM, FOLD_SUM_ABS, FOLD_MAX, FOLD_MIN, FOLD_MAX_ABS } line_fold;
+typedef enum line_fold {
+    FOLD_SUM,
+    FOLD_SUM_ABS,
+    FOLD_SUM_SQUARE,
+    FOLD_MAX,
+    FOLD_MIN,
+    FOLD_MAX_ABS
+} line_fold;
 
 TW_INLINE vf fold_identity(line_fold fold)
 {
@@ -105,6 +126,7 @@ TW_INLINE vf fold_in(line_fold fold, vf acc, vf v)
 {
     switch (fold) {
     case FOLD_SUM_ABS: return vf_add(acc, vf_abs(v));
+    case FOLD_SUM_SQUARE: return vf_fma(v, v, acc);
     case FOLD_MAX: return vf_max(acc, v);
     case FOLD_MIN: return vf_min(acc, v);
     case FOLD_MAX_ABS: return vf_max(acc, vf_abs(v));
@@ -151,8 +173,8 @@ TW_INLINE float line_fold_block(line_fold fold, const float *p, int n)
     return fold_lanes(fold, fold_join(fold, fold_join(fold, a, b), fold_join(fold, c, d)));
 }
 
-/* In double: squares of f32 neither overflow there nor lose digits. */
-static inline double line_sum_square(const float *p, int n)
+/* In double, where squares of f32 neither overflow nor vanish. */
+static double line_sum_square_wide(const float *p, int n)
 {
     double acc[16] = {0};
     int i = 0;
@@ -162,6 +184,14 @@ static inline double line_sum_square(const float *p, int n)
     for (int half = 8; half > 0; half /= 2)
         for (int j = 0; j < half; j++) acc[j] += acc[j + half];
     return acc[0];
+}
+
+/* The f32 sum is good if it did not overflow and is so large that squares below 2^-126, which lost
+ * digits, do not count. */
+static inline double line_sum_square(const float *p, int n)
+{
+    float sum = line_fold_block(FOLD_SUM_SQUARE, p, n);
+    return sum > 1e-20f && sum < INFINITY ? (double)sum : line_sum_square_wide(p, n);
 }
 
 /* Σ exp(x - top), top not below any x and finite; the terms are stored at `terms` unless NULL. */
@@ -181,9 +211,9 @@ static inline float line_sum_exp(const float *p, int n, float top, float *terms)
     }
     for (; i < n; i += VLANES) {
         int m = n - i < VLANES ? n - i : VLANES;
-        vf u = vf_exp(vf_sub(vf_load_n(p + i, m), shift));
+        vf u = vf_exp(vf_sub(line_load(p + i, m), shift));
         a = vf_add(a, vf_select(vm_first(m), u, vf_zero()));
-        if (terms) vf_store_n(terms + i, u, m);
+        if (terms) line_store(terms + i, u, m);
     }
     return vf_sum(vf_add(a, b));
 }

@@ -29,7 +29,15 @@ void tw_lines_make(const tw_view *const views[TW_LINES_OPERANDS], uint32_t axes,
                    tw_lines *lines);
 
 /* The offset of element `index` of a group in one operand. */
-int64_t tw_group_offset(const tw_axis_group *group, int32_t operand, int64_t index);
+static inline int64_t tw_group_offset(const tw_axis_group *group, int32_t operand, int64_t index)
+{
+    int64_t offset = 0;
+    for (int32_t d = group->rank - 1; d > 0; d--) {
+        offset += index % group->dims[d] * group->strides[operand][d];
+        index /= group->dims[d];
+    }
+    return group->rank > 0 ? offset + index * group->strides[operand][0] : 0;
+}
 
 /* Steps through a group in order. Zero-initialise. */
 typedef struct tw_group_cursor {

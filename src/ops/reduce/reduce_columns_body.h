@@ -38,17 +38,17 @@ TW_INLINE void columns_fold(line_fold fold, columns_acc *a, const float *const r
     }
     int m = width - i;
     if (m == 0) return;
-    vf acc = vf_load_n(a->near + i, m);
-    for (int r = 0; r < 4; r++) acc = fold_in(fold, acc, vf_load_n(row[r] + i, m));
-    vf_store_n(a->near + i, acc, m);
+    vf acc = line_load(a->near + i, m);
+    for (int r = 0; r < 4; r++) acc = fold_in(fold, acc, line_load(row[r] + i, m));
+    line_store(a->near + i, acc, m);
 }
 
 TW_INLINE void columns_fold_one(line_fold fold, columns_acc *a, const float *row, int width)
 {
     for (int i = 0; i < width; i += VLANES) {
         int m = width - i < VLANES ? width - i : VLANES;
-        vf acc = vf_load_n(a->near + i, m);
-        vf_store_n(a->near + i, fold_in(fold, acc, vf_load_n(row + i, m)), m);
+        vf acc = line_load(a->near + i, m);
+        line_store(a->near + i, fold_in(fold, acc, line_load(row + i, m)), m);
     }
 }
 

@@ -13,6 +13,7 @@ typedef struct rows_job {
     line_view x;
     tw_dtype y_type;
     void *y;
+    tw_reduce_part first;  /* what a set starts from */
     tw_reduce_part *parts; /* [outputs][chunks], or NULL */
 } rows_job;
 
@@ -24,7 +25,7 @@ static int rows_find(const float *p, int n, float value, bool last)
     int found = 0;
     for (int i = 0; i < n; i += VLANES) {
         int m = n - i < VLANES ? n - i : VLANES;
-        vf v = vf_load_n(p + i, m);
+        vf v = line_load(p + i, m);
         uint32_t bits = vm_bits(vm_and(nan ? vf_isnan(v) : vf_eq(v, wanted), vm_first(m)));
         if (bits == 0) continue;
         if (nan || !last) return i + __builtin_ctz(bits);
@@ -60,27 +61,28 @@ static void rows_log_sum_exp_block(const tw_reduce_attrs *attrs, const float *p,
 static void rows_block(const tw_reduce_attrs *attrs, const float *p, int n, int64_t index,
                        tw_reduce_part *part)
 {
-    tw_reduce_part next = {.value = 0};
+    double value = part->value;
     switch (attrs->mode) {
     case TW_REDUCE_ARGMAX:
     case TW_REDUCE_ARGMIN: rows_arg_block(attrs, p, n, index, part); return;
     case TW_REDUCE_LOG_SUM_EXP: rows_log_sum_exp_block(attrs, p, n, part); return;
-    case TW_REDUCE_MAX: next.value = (double)line_fold_block(FOLD_MAX, p, n); break;
-    case TW_REDUCE_MIN: next.value = (double)line_fold_block(FOLD_MIN, p, n); break;
-    case TW_REDUCE_AMAX: next.value = (double)line_fold_block(FOLD_MAX_ABS, p, n); break;
-    case TW_REDUCE_L1: next.value = (double)line_fold_block(FOLD_SUM_ABS, p, n); break;
+    case TW_REDUCE_MAX: value = (double)line_fold_block(FOLD_MAX, p, n); break;
+    case TW_REDUCE_MIN: value = (double)line_fold_block(FOLD_MIN, p, n); break;
+    case TW_REDUCE_AMAX: value = (double)line_fold_block(FOLD_MAX_ABS, p, n); break;
+    case TW_REDUCE_L1: part->value += (double)line_fold_block(FOLD_SUM_ABS, p, n); return;
     case TW_REDUCE_L2:
-    case TW_REDUCE_SUM_SQUARE: next.value = line_sum_square(p, n); break;
-    default: next.value = (double)line_fold_block(FOLD_SUM, p, n); break;
+    case TW_REDUCE_SUM_SQUARE: part->value += line_sum_square(p, n); return;
+    default: part->value += (double)line_fold_block(FOLD_SUM, p, n); return;
     }
-    tw_reduce_part_merge(attrs, part, &next);
+    bool better = attrs->mode == TW_REDUCE_MIN ? value < part->value : value > part->value;
+    if (better || isnan(value)) part->value = value;
 }
 
 /* Segments [begin, end) of one output, counted over all of its stretches. */
 static tw_reduce_part rows_segments(const rows_job *job, int64_t start, int64_t begin, int64_t end)
 {
     const tw_reduce_rows *s = job->split;
-    tw_reduce_part part = tw_reduce_part_begin(job->attrs->mode);
+    tw_reduce_part part = job->first;
     float buffer[LINE_BLOCK];
     for (int64_t g = begin; g < end; g++) {
         int64_t stretch = g / s->segments, from = g % s->segments * TW_REDUCE_SEGMENT;
@@ -114,8 +116,13 @@ static tw_reduce_part rows_chunk(const rows_job *job, int64_t start, int64_t chu
 static void rows_store(const rows_job *job, const tw_reduce_part *part, int64_t offset)
 {
     const tw_reduce_rows *s = job->split;
-    tw_reduce_part_store(job->attrs, part, s->length * s->lines.along.count, job->y_type, job->y,
-                         offset);
+    tw_reduce_mode mode = job->attrs->mode;
+    bool plain = mode == TW_REDUCE_SUM || mode == TW_REDUCE_MAX || mode == TW_REDUCE_MIN;
+    if (plain && job->y_type == TW_F32)
+        ((float *)job->y)[offset] = (float)part->value;
+    else
+        tw_reduce_part_store(job->attrs, part, s->length * s->lines.along.count, job->y_type,
+                             job->y, offset);
 }
 
 /* One output, chunk after chunk. */
@@ -130,6 +137,16 @@ static void rows_output(const rows_job *job, int64_t x_start, int64_t y_offset)
     rows_store(job, &part, y_offset);
 }
 
+/* The same for a set that is one block: no chunks, no segments. */
+static void rows_single(const rows_job *job, int64_t x_start, int64_t y_offset)
+{
+    float buffer[LINE_BLOCK];
+    int n = (int)job->split->length;
+    tw_reduce_part part = job->first;
+    rows_block(job->attrs, line_read(&job->x, x_start, n, buffer), n, 0, &part);
+    rows_store(job, &part, y_offset);
+}
+
 static void rows_outputs_task(void *arg, int32_t slot, int64_t item)
 {
     const rows_job *job = arg;
@@ -137,9 +154,15 @@ static void rows_outputs_task(void *arg, int32_t slot, int64_t item)
     int64_t begin = item * s->per_item, end = begin + s->per_item;
     (void)slot;
     if (end > s->outputs) end = s->outputs;
-    for (int64_t o = begin; o < end; o++)
-        rows_output(job, tw_group_offset(&s->lines.kept, 0, o),
-                    tw_group_offset(&s->lines.kept, 1, o));
+    bool single = rows_all_segments(s) == 1 && s->length <= LINE_BLOCK;
+    for (int64_t o = begin; o < end; o++) {
+        int64_t x_start = tw_group_offset(&s->lines.kept, 0, o);
+        int64_t y_offset = tw_group_offset(&s->lines.kept, 1, o);
+        if (single)
+            rows_single(job, x_start, y_offset);
+        else
+            rows_output(job, x_start, y_offset);
+    }
 }
 
 static void rows_chunk_task(void *arg, int32_t slot, int64_t item)
@@ -170,7 +193,8 @@ static tw_status rows_run(const tw_launch *launch)
                     .attrs = &p->attrs->reduce,
                     .x = {p->in[0].dtype, launch->in[0], s->step},
                     .y_type = p->out[0].dtype,
-                    .y = launch->out[0]};
+                    .y = launch->out[0],
+                    .first = tw_reduce_part_begin(p->attrs->reduce.mode)};
     int64_t bytes = s->outputs * s->chunks * (int64_t)sizeof(tw_reduce_part);
     if (s->chunks > 1 && bytes <= p->workspace_limit) {
         job.parts = launch->workspace;

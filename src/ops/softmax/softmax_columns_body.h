@@ -44,8 +44,8 @@ static void columns_flush_sums(softmax_columns *c)
 {
     for (int i = 0; i < c->width; i += VLANES) {
         int m = c->width - i < VLANES ? c->width - i : VLANES;
-        vf_store_n(c->sum + i, vf_add(vf_load_n(c->sum + i, m), vf_load_n(c->near + i, m)), m);
-        vf_store_n(c->near + i, vf_zero(), m);
+        line_store(c->sum + i, vf_add(line_load(c->sum + i, m), line_load(c->near + i, m)), m);
+        line_store(c->near + i, vf_zero(), m);
     }
 }
 
@@ -56,7 +56,7 @@ static void columns_maxima(softmax_columns *c)
         const float *x = columns_row(c, 0, r);
         for (int i = 0; i < c->width; i += VLANES) {
             int m = c->width - i < VLANES ? c->width - i : VLANES;
-            vf_store_n(c->top + i, vf_max(vf_load_n(c->top + i, m), vf_load_n(x + i, m)), m);
+            line_store(c->top + i, vf_max(line_load(c->top + i, m), line_load(x + i, m)), m);
         }
     }
 }
@@ -71,9 +71,9 @@ static void columns_sums(softmax_columns *c, bool keep)
         float *y = keep ? columns_target(c, 1, r) : NULL;
         for (int i = 0; i < c->width; i += VLANES) {
             int m = c->width - i < VLANES ? c->width - i : VLANES;
-            vf e = vf_exp(vf_sub(vf_load_n(x + i, m), vf_load_n(c->top + i, m)));
-            vf_store_n(c->near + i, vf_add(vf_load_n(c->near + i, m), e), m);
-            if (keep) vf_store_n(y + i, e, m);
+            vf e = vf_exp(vf_sub(line_load(x + i, m), line_load(c->top + i, m)));
+            line_store(c->near + i, vf_add(line_load(c->near + i, m), e), m);
+            if (keep) line_store(y + i, e, m);
         }
         if (r % SOFTMAX_DEPTH == SOFTMAX_DEPTH - 1) columns_flush_sums(c);
     }
@@ -85,8 +85,8 @@ static void columns_factors(softmax_columns *c)
 {
     for (int i = 0; i < c->width; i += VLANES) {
         int m = c->width - i < VLANES ? c->width - i : VLANES;
-        vf sum = vf_load_n(c->sum + i, m);
-        vf_store_n(c->sum + i, c->job->is_log ? vf_log(sum) : vf_div(vf_set(1), sum), m);
+        vf sum = line_load(c->sum + i, m);
+        line_store(c->sum + i, c->job->is_log ? vf_log(sum) : vf_div(vf_set(1), sum), m);
     }
 }
 
@@ -101,10 +101,10 @@ static void columns_forward(softmax_columns *c)
         float *y = columns_target(c, 1, r);
         for (int i = 0; i < c->width; i += VLANES) {
             int m = c->width - i < VLANES ? c->width - i : VLANES;
-            vf v = vf_load_n(x + i, m), factor = vf_load_n(c->sum + i, m);
-            if (!keep) v = vf_sub(v, vf_load_n(c->top + i, m));
+            vf v = line_load(x + i, m), factor = line_load(c->sum + i, m);
+            if (!keep) v = vf_sub(v, line_load(c->top + i, m));
             if (!keep && !is_log) v = vf_exp(v);
-            vf_store_n(y + i, is_log ? vf_sub(v, factor) : vf_mul(v, factor), m);
+            line_store(y + i, is_log ? vf_sub(v, factor) : vf_mul(v, factor), m);
         }
         columns_write(c, 1, r, y);
     }
@@ -119,8 +119,8 @@ static void columns_backward(softmax_columns *c)
         const float *y = columns_row(c, 0, r), *dy = columns_row(c, 1, r);
         for (int i = 0; i < c->width; i += VLANES) {
             int m = c->width - i < VLANES ? c->width - i : VLANES;
-            vf g = vf_load_n(dy + i, m), near = vf_load_n(c->near + i, m);
-            vf_store_n(c->near + i, is_log ? vf_add(near, g) : vf_fma(vf_load_n(y + i, m), g, near),
+            vf g = line_load(dy + i, m), near = line_load(c->near + i, m);
+            vf_store_n(c->near + i, is_log ? vf_add(near, g) : vf_fma(line_load(y + i, m), g, near),
                        m);
         }
         if (r % SOFTMAX_DEPTH == SOFTMAX_DEPTH - 1) columns_flush_sums(c);
@@ -131,9 +131,9 @@ static void columns_backward(softmax_columns *c)
         float *dx = columns_target(c, 2, r);
         for (int i = 0; i < c->width; i += VLANES) {
             int m = c->width - i < VLANES ? c->width - i : VLANES;
-            vf slope = softmax_slope(is_log, vf_load_n(y + i, m), vf_load_n(dy + i, m),
-                                     vf_load_n(c->sum + i, m));
-            vf_store_n(dx + i, slope, m);
+            vf slope = softmax_slope(is_log, line_load(y + i, m), line_load(dy + i, m),
+                                     line_load(c->sum + i, m));
+            line_store(dx + i, slope, m);
         }
         columns_write(c, 2, r, dx);
     }

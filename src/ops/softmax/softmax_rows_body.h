@@ -44,8 +44,8 @@ static void softmax_finish(bool is_log, const float *x, int n, float top, float 
     vf shift = vf_set(top), f = vf_set(factor);
     for (int i = 0; i < n; i += VLANES) {
         int m = n - i < VLANES ? n - i : VLANES;
-        vf d = vf_sub(vf_load_n(x + i, m), shift);
-        vf_store_n(to + i, is_log ? vf_sub(d, f) : vf_mul(vf_exp(d), f), m);
+        vf d = vf_sub(line_load(x + i, m), shift);
+        line_store(to + i, is_log ? vf_sub(d, f) : vf_mul(vf_exp(d), f), m);
     }
 }
 
@@ -91,7 +91,7 @@ static float softmax_dot(const float *a, const float *b, int n)
     }
     for (; i < n; i += VLANES) {
         int m = n - i < VLANES ? n - i : VLANES;
-        s = vf_fma(vf_load_n(a + i, m), vf_load_n(b + i, m), s);
+        s = vf_fma(line_load(a + i, m), line_load(b + i, m), s);
     }
     return vf_sum(vf_add(s, t));
 }
@@ -125,8 +125,8 @@ static void softmax_backward_line(const softmax_job *job, const int64_t start[3]
         float *dx = line_target(dxs, start[2] + i * dxs->stride, dx_buffer);
         for (int j = 0; j < n; j += VLANES) {
             int m = n - j < VLANES ? n - j : VLANES;
-            vf slope = softmax_slope(job->is_log, vf_load_n(y + j, m), vf_load_n(dy + j, m), s);
-            vf_store_n(dx + j, slope, m);
+            vf slope = softmax_slope(job->is_log, line_load(y + j, m), line_load(dy + j, m), s);
+            line_store(dx + j, slope, m);
         }
         line_write(dxs, start[2] + i * dxs->stride, n, dx);
     }
