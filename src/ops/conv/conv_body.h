@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The f32 rows of one target: its GEMM core and pointwise interpreter, handed to the common code. */
 #include "arch/cpu/vec.h"
+#include "ops/conv/conv_depthwise_body.h"
 #include "ops/conv/conv_pixels.h"
 #include "ops/conv/conv_wgrad.h"
 
@@ -29,6 +30,14 @@ static tw_status wgrad_prepare(const tw_problem *problem, tw_prepare *prepare)
     return tw_conv_wgrad_prepare(problem, prepare, &target);
 }
 
+static const tw_conv_depthwise_target depthwise_target = {
+    .row = depthwise_row, .sum = depthwise_sum, .chain_run = TW_SYMBOL(tw_chain_run_f32)};
+
+static tw_status depthwise_prepare(const tw_problem *problem, tw_prepare *prepare)
+{
+    return tw_conv_depthwise_prepare(problem, prepare, &depthwise_target);
+}
+
 #define TW_CONV_ROW(algorithm, supports_fn, prepare_fn, run_fn)                                    \
     extern const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32);                              \
     const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32) = {                                  \
@@ -36,3 +45,7 @@ static tw_status wgrad_prepare(const tw_problem *problem, tw_prepare *prepare)
 TW_CONV_ROW(brgemm, pixels_supports, pixels_prepare, tw_conv_pixels_run)
 TW_CONV_ROW(brgemm_dgrad, pixels_supports, pixels_prepare, tw_conv_pixels_run)
 TW_CONV_ROW(brgemm_wgrad, wgrad_supports, wgrad_prepare, tw_conv_wgrad_run)
+TW_CONV_ROW(depthwise, tw_conv_depthwise_refuses, depthwise_prepare, tw_conv_depthwise_run)
+TW_CONV_ROW(depthwise_dgrad, tw_conv_depthwise_refuses, depthwise_prepare, tw_conv_depthwise_run)
+TW_CONV_ROW(depthwise_wgrad, tw_conv_depthwise_refuses, depthwise_prepare,
+            tw_conv_depthwise_wgrad_run)

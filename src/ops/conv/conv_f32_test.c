@@ -95,6 +95,19 @@ static void test_random(void **state)
     }
 }
 
+static void test_depthwise(void **state)
+{
+    (void)state;
+    static const int64_t channels[] = {2, 3, 15, 16, 17, 31, 64, 67};
+    for (uint64_t seed = 0; seed < 160; seed++) {
+        conv_case p = random_case(seed + 3000);
+        p.c = p.k = p.groups = channels[seed % 8];
+        if (seed % 5 == 0) p.lo[0] += 9, p.lo[1] += 11;
+        if (seed % 5 == 1) p.hi[0] += 9, p.hi[1] += 11;
+        check_all(&p, seed);
+    }
+}
+
 static void test_tile_edges(void **state)
 {
     (void)state;
@@ -225,9 +238,12 @@ static void test_fast_rows_are_taken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fast_rows_are_taken), cmocka_unit_test(test_awkward),
-        cmocka_unit_test(test_tile_edges),          cmocka_unit_test(test_random),
-        cmocka_unit_test(test_not_finite),          cmocka_unit_test(test_threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fast_rows_are_taken),
+                                       cmocka_unit_test(test_awkward),
+                                       cmocka_unit_test(test_tile_edges),
+                                       cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_depthwise),
+                                       cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
