@@ -39,6 +39,11 @@ static vf cdf_vector(vf x)
     return vf_normal_cdf(x, &density);
 }
 
+/* Products with something that vanishes: -0 at -inf, digits kept where the factor is subnormal. */
+static double gelu_of(double x) { return x < -40 ? 0 : x * cdf_of(x); }
+static double silu_of(double x) { return x < -800 ? 0 : x * sigmoid_of(x); }
+static vf silu_vector(vf x) { return vf_gated(x, x); }
+
 static double pdf_of(double x) { return 0.39894228040143267794 * exp(-0.5 * x * x); }
 
 static vf pdf_vector(vf x)
@@ -59,6 +64,7 @@ WRAP(tanh)
 WRAP(sigmoid)
 WRAP(sigmoid_slope)
 WRAP(erf)
+WRAP(gelu)
 WRAP(sin)
 WRAP(cos)
 WRAP(tan)
@@ -81,6 +87,8 @@ static const function functions[] = {
     {"erf", erf_vector, erf, 2.0},
     {"cdf", cdf_vector, cdf_of, 6},
     {"pdf", pdf_vector, pdf_of, 4},
+    {"gelu", gelu_vector, gelu_of, 6},
+    {"silu", silu_vector, silu_of, 3.5},
     {"sin", sin_vector, sin, 2.0},
     {"cos", cos_vector, cos, 2.0},
     {"tan", tan_vector, tan, 4.0},

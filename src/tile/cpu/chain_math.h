@@ -84,12 +84,6 @@ TW_INLINE vf softsign(vf a)
     return vf_select(vf_eq(size, vf_set(INFINITY)), vf_copysign(vf_set(1), a), y);
 }
 
-TW_INLINE vf gelu(vf a)
-{
-    vf density;
-    return damped(a, vf_normal_cdf(a, &density));
-}
-
 TW_INLINE vf gelu_slope(vf x)
 {
     vf density;
@@ -120,25 +114,22 @@ TW_INLINE vf silu_slope(vf x, vf alpha)
     return vf_add(vf_sigmoid(z), damped(z, vf_sigmoid_slope(z)));
 }
 
-/* tanh(softplus(x)) = n/(n + 2) with n = e·(e + 2), e = exp(x) */
-TW_INLINE vf mish_gate(vf x, vf *e, vf *denominator)
+/* x·tanh(softplus(x)) = x·n/(n + 2) with n = e·(e + 2), e = exp(x) */
+TW_INLINE vf mish(vf x)
 {
-    *e = vf_exp(vf_min(x, vf_set(20)));
-    const vf n = vf_mul(*e, vf_add(*e, vf_set(2)));
-    *denominator = vf_add(n, vf_set(2));
-    return vf_div(n, *denominator);
-}
-
-TW_INLINE vf mish(vf a)
-{
-    vf e, m;
-    return damped(a, mish_gate(a, &e, &m));
+    const vf clipped_x = vf_max(vf_min(x, vf_set(20)), vf_set(-150));
+    const vf_scaled parts = vf_exp_scaled(clipped_x, vf_zero());
+    const vf e = vf_scale(parts.y, parts.n), e2 = vf_add(e, vf_set(2));
+    const vf q = vf_div(vf_mul(clipped_x, e2), vf_fma(e, e2, vf_set(2)));
+    const vf y = vf_scale(vf_mul(parts.y, q), parts.n);
+    return vf_select(vf_gt(x, vf_set(20)), x, y);
 }
 
 TW_INLINE vf mish_slope(vf x)
 {
-    vf e, m;
-    const vf gate = mish_gate(x, &e, &m);
+    const vf e = vf_exp(vf_min(x, vf_set(20)));
+    const vf n = vf_mul(e, vf_add(e, vf_set(2))), m = vf_add(n, vf_set(2));
+    const vf gate = vf_div(n, m);
     const vf bend = vf_div(vf_mul(vf_mul(vf_set(4), e), vf_add(vf_set(1), e)), vf_mul(m, m));
     const vf slope = vf_add(gate, damped(x, bend));
     return vf_select(vf_gt(x, vf_set(20)), vf_set(1), slope);
@@ -211,9 +202,9 @@ MATH(LEAKY_RELU, vf_select(positive(a), a, vf_mul(alpha, a)))
 MATH(ELU, elu(a, alpha))
 MATH(SELU, vf_mul(beta, elu(a, alpha)))
 MATH(CELU, celu(a, alpha))
-MATH(GELU, gelu(a))
+MATH(GELU, vf_gelu(a))
 MATH(GELU_TANH, gelu_tanh(a))
-MATH(SILU, damped(a, vf_sigmoid(vf_mul(alpha, a))))
+MATH(SILU, vf_gated(a, vf_mul(alpha, a)))
 MATH(MISH, mish(a))
 MATH(SOFTPLUS, softplus(a, alpha))
 MATH(SOFTSIGN, softsign(a))

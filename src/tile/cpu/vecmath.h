@@ -61,15 +61,27 @@ TW_INLINE vf vf_reduce_ln2(vf x, vf low, vf *n)
     return vf_add(vf_fnma(*n, vf_set(VF_LN2_LOW), r), low);
 }
 
-/* exp(x + low), |x| <= 160, low a correction of x */
-TW_INLINE vf vf_exp_sum(vf x, vf low)
+/* exp(x + low) = y·2^n, |x| <= 160, low a correction of x. In two factors, so that a result that is
+ * a product keeps its digits where the exponential alone would be subnormal. */
+typedef struct vf_scaled {
+    vf y;
+    vi n;
+} vf_scaled;
+
+TW_INLINE vf_scaled vf_exp_scaled(vf x, vf low)
 {
     vf n;
     const vf r = vf_reduce_ln2(x, low, &n);
     const vf p =
         VF_POLY(r, 0x1.fffffcp-2f, 0x1.55548cp-3f, 0x1.5558b8p-5f, 0x1.123e5ap-7f, 0x1.6a4da6p-10f);
     const vf y = vf_add(vf_set(1), vf_fma(vf_mul(r, r), p, r));
-    return vf_scale(y, vi_from_vf(n));
+    return (vf_scaled){y, vi_from_vf(n)};
+}
+
+TW_INLINE vf vf_exp_sum(vf x, vf low)
+{
+    const vf_scaled e = vf_exp_scaled(x, low);
+    return vf_scale(e.y, e.n);
 }
 
 TW_INLINE vf vf_exp(vf x)
@@ -145,6 +157,15 @@ TW_INLINE vf vf_sigmoid(vf x)
     return vf_div(top, vf_add(vf_set(1), e));
 }
 
+/* x·sigmoid(z); 0 where the sigmoid is far below every x */
+TW_INLINE vf vf_gated(vf x, vf z)
+{
+    const vf_scaled e = vf_exp_scaled(vf_neg(vf_min(vf_abs(z), vf_set(150))), vf_zero());
+    const vf q = vf_div(x, vf_add(vf_set(1), vf_scale(e.y, e.n)));
+    const vf y = vf_select(vf_lt(z, vf_zero()), vf_scale(vf_mul(e.y, q), e.n), q);
+    return vf_select(vf_lt(z, vf_set(-140)), vf_zero(), y);
+}
+
 /* sigmoid(x)·(1 - sigmoid(x)) with no cancellation */
 TW_INLINE vf vf_sigmoid_slope(vf x)
 {
@@ -179,19 +200,20 @@ TW_INLINE vf vf_erfcx(vf z)
 
 /* exp(-scale·t²), scale a power of two: t² in two parts, as its rounding error would be multiplied
  * by the exponent. 0 <= t <= 15. */
-TW_INLINE vf vf_exp_minus_square(vf t, float scale)
+TW_INLINE vf_scaled vf_exp_minus_square(vf t, float scale)
 {
     const vf upper = vf_and_bits(t, 0xfffff000u);
     const vf high = vf_mul(vf_mul(upper, upper), vf_set(-scale));
     const vf low = vf_mul(vf_mul(vf_add(t, upper), vf_sub(t, upper)), vf_set(-scale));
-    return vf_exp_sum(high, low);
+    return vf_exp_scaled(high, low);
 }
 
 /* x + x·P(x²) near 0, else 1 - erfc(|x|) */
 TW_INLINE vf vf_erf(vf x)
 {
     const vf size = vf_min(vf_abs(x), vf_set(10));
-    const vf far = vf_fnma(vf_exp_minus_square(size, 1), vf_erfcx(size), vf_set(1));
+    const vf_scaled e = vf_exp_minus_square(size, 1);
+    const vf far = vf_fnma(vf_scale(e.y, e.n), vf_erfcx(size), vf_set(1));
     const vf near =
         vf_fma(size,
                VF_POLY(vf_mul(size, size), 0x1.06eba6p-3f, -0x1.8126f2p-2f, 0x1.ce1d70p-4f,
@@ -200,14 +222,33 @@ TW_INLINE vf vf_erf(vf x)
     return vf_copysign(vf_select(vf_lt(size, vf_set(0.875f)), near, far), x);
 }
 
+#define VF_NORMAL_END 14.5f /* the density is 0 from here on */
+
+/* exp(x²/2) times the probability beyond x, 0 <= x <= VF_NORMAL_END */
+TW_INLINE vf vf_normal_tail(vf x)
+{
+    return vf_mul(vf_set(0.5f), vf_erfcx(vf_mul(x, vf_set(0.70710678f))));
+}
+
 /* The normal distribution at x, and its density: relative accuracy in the far tail too. */
 TW_INLINE vf vf_normal_cdf(vf x, vf *density)
 {
-    const vf t = vf_min(vf_abs(x), vf_set(14.5f));
-    const vf e = vf_exp_minus_square(t, 0.5f);
-    const vf tail = vf_mul(vf_mul(e, vf_set(0.5f)), vf_erfcx(vf_mul(t, vf_set(0.70710678f))));
-    *density = vf_mul(e, vf_set(0.39894228f));
+    const vf t = vf_min(vf_abs(x), vf_set(VF_NORMAL_END));
+    const vf_scaled e = vf_exp_minus_square(t, 0.5f);
+    const vf tail = vf_scale(vf_mul(e.y, vf_normal_tail(t)), e.n);
+    *density = vf_scale(vf_mul(e.y, vf_set(0.39894228f)), e.n);
     return vf_select(vf_gt(x, vf_zero()), vf_sub(vf_set(1), tail), tail);
+}
+
+/* x·cdf(x) */
+TW_INLINE vf vf_gelu(vf x)
+{
+    const vf t = vf_min(vf_abs(x), vf_set(VF_NORMAL_END));
+    const vf_scaled e = vf_exp_minus_square(t, 0.5f);
+    const vf tail = vf_mul(e.y, vf_normal_tail(t));
+    const vf negative = vf_scale(vf_mul(vf_neg(t), tail), e.n);
+    const vf positive = vf_mul(x, vf_sub(vf_set(1), vf_scale(tail, e.n)));
+    return vf_select(vf_gt(x, vf_zero()), positive, negative);
 }
 
 /* ---- Trigonometry -------------------------------------------------------------------------------------- */
