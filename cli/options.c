@@ -35,7 +35,8 @@ static bool set_number(const option *o, const char *text)
     if (o->type == OPTION_INT) {
         *(int64_t *)o->target = strtoll(text, &end, 0);
         good = *text && !*end && errno == 0;
-    } else *(double *)o->target = real;
+    } else
+        *(double *)o->target = real;
     if (!good)
         fprintf(stderr, "tw: --%s %s: it must be a%s number\n", o->name, text,
                 o->type == OPTION_INT ? " whole" : "");
@@ -72,11 +73,14 @@ bool options_parse(const option *table, int argc, char **argv, const char **word
     *n_words = 0;
     bool options_end = false;
     for (int i = 0; i < argc; i++) {
-        if (!options_end && strcmp(argv[i], "--") == 0) options_end = true;
+        if (!options_end && strcmp(argv[i], "--") == 0)
+            options_end = true;
         else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
             if (!take(table, argc, argv, &i)) return false;
-        } else if (!options_end && argv[i][0] == '-' && argv[i][1]) return unknown(table, argv[i]);
-        else words[(*n_words)++] = argv[i];
+        } else if (!options_end && argv[i][0] == '-' && argv[i][1])
+            return unknown(table, argv[i]);
+        else
+            words[(*n_words)++] = argv[i];
     }
     return true;
 }
@@ -87,7 +91,8 @@ void options_help(const char *usage, const char *text, const option *table)
     if (table && table->name) printf("\noptions:\n");
     for (const option *o = table; o && o->name; o++) {
         char left[48];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? " " : "",
+                 o->value ? o->value : "");
         printf("  %-26s %s\n", left, o->help);
     }
 }
@@ -99,9 +104,9 @@ bool options_wants_help(int argc, char **argv)
     return false;
 }
 
-int report_failure(const char *command, tw_status status)
+int report_failure(const char *name, tw_status status)
 {
-    fprintf(stderr, "tw %s: %s\n", command, tw_last_error());
+    fprintf(stderr, "tw %s: %s\n", name, tw_last_error());
     return status == TW_INVALID_ARGUMENT ? EXIT_USAGE
            : status == TW_INTERRUPTED    ? EXIT_STOPPED
                                          : EXIT_FAILED;

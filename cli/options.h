@@ -17,8 +17,8 @@ typedef enum option_type { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT } o
 typedef struct option {
     const char *name; /* without the dashes; NULL ends a table */
     option_type type;
-    void *target;     /* bool, int64_t, double or const char * */
-    double lo, hi;    /* of numbers; both 0: any */
+    void *target;  /* bool, int64_t, double or const char * */
+    double lo, hi; /* of numbers; both 0: any */
     const char *value, *help;
 } option;
 
@@ -41,6 +41,6 @@ void options_help(const char *usage, const char *text, const option *table);
 bool options_wants_help(int argc, char **argv);
 
 /* Prints "tw COMMAND: sentence" from tw_last_error and returns the exit code for a status. */
-int report_failure(const char *command, tw_status status);
+int report_failure(const char *name, tw_status status);
 
 #endif

@@ -10,7 +10,10 @@ enum { BAR = 24 };
 
 void progress_start(progress *p, const char *what, const char *unit, int64_t total)
 {
-    *p = (progress){.what = what, .unit = unit, .total = total, .start = tw_os_nanoseconds(),
+    *p = (progress){.what = what,
+                    .unit = unit,
+                    .total = total,
+                    .start = tw_os_nanoseconds(),
                     .terminal = tw_is_terminal(stderr)};
 }
 

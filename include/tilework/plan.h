@@ -79,7 +79,12 @@ typedef struct tw_binding {
 TW_API tw_status tw_plan_load(const void *bytes, size_t n_bytes, int32_t n_constants,
                               const tw_binding *constants, tw_plan **plan);
 
-/* Runs. Every bound tensor of the graph's phase must be given, once, in any order. context NULL:
+/* The tensors that a run binds, by uid, in the order in which tw_run finds them fastest. Inputs that
+ * no needed operation reads are not among them. */
+TW_API int32_t tw_plan_binding_count(const tw_plan *plan);
+TW_API int64_t tw_plan_binding_uid(const tw_plan *plan, int32_t index); /* 0: no such index */
+
+/* Runs. Every tensor that the plan binds must be given, once, in any order. context NULL:
  * the calling thread alone. On failure outputs are undefined, everything else is as before. */
 TW_API tw_status tw_run(const tw_plan *plan, tw_context *context, int32_t n_bindings,
                         const tw_binding *bindings, void *workspace, int64_t workspace_bytes);
@@ -89,7 +94,7 @@ TW_API tw_status tw_run_timed(const tw_plan *plan, tw_context *context, int32_t 
                               const tw_binding *bindings, void *workspace, int64_t workspace_bytes,
                               int64_t *nanoseconds);
 
-/* ---- Plan cache ----------------------------------------------------------------------------------- */
+/* ---- Plan cache ------------------------------------------------------------------------------ */
 
 /* Process-wide, by content of graph and options. The caller gets a share and frees it as usual. */
 TW_API tw_status tw_plan_cached(const tw_graph *graph, const tw_plan_options *options, tw_plan **plan);
@@ -101,7 +106,7 @@ typedef struct tw_plan_cache_stats {
 } tw_plan_cache_stats;
 TW_API tw_status tw_plan_cache_describe(tw_plan_cache_stats *stats);
 
-/* ---- Kernels and problems, for tools ----------------------------------------------------------------- */
+/* ---- Kernels and problems, for tools --------------------------------------------------------- */
 
 typedef struct tw_kernel_info {
     size_t size;
@@ -120,6 +125,31 @@ TW_API tw_status tw_kernel_describe(int32_t index, tw_kernel_info *info);
 
 /* Whether a kernel takes operation 0 of a graph. *reason: NULL if it does, else why not. */
 TW_API tw_status tw_kernel_supports(int32_t index, const tw_graph *graph, const char **reason);
+
+/* How a correct result may differ from the exact one. u is the unit round-off. */
+typedef enum tw_exactness {
+    TW_RESULT_EXACT = 0, /* equal to the reference */
+    TW_RESULT_SUM = 1,   /* a sum of `terms` products: 4·u_out·|y| + 4·√terms·u_acc·M, where M is the
+                            same operation on the inputs' absolute values */
+    TW_RESULT_SMOOTH = 2 /* `ulps` units in the last place of y, and what 4·√terms·u_acc of relative
+                            error in the inputs do to it */
+} tw_exactness;
+
+/* Operation `index` of a graph, in the order of building, and what it costs at least. */
+typedef struct tw_operation_info {
+    size_t size;
+    const char *operation; /* as in tw_kernel_info */
+    const char *family;
+    int32_t n_in, n_out;
+    const tw_tensor *in, *out; /* TW_NONE where absent; valid until the graph changes */
+    const char *const *in_names, *const *out_names; /* "x", "dy"…, of the first 8 and 4 */
+    tw_exactness exactness;
+    double ulps;
+    int64_t terms; /* summed into one element of the first output */
+    double flops;  /* a multiply-add is 2; 0 where nothing is computed */
+    double bytes;  /* each operand read once, each result written once */
+} tw_operation_info;
+TW_API tw_status tw_graph_operation(const tw_graph *graph, int32_t index, tw_operation_info *info);
 
 /* Builds the graph of a problem string, "conv n=64 c=64 h=28 k=64 r=3 pad=1 dtype=f32": family,
  * then key=value pairs. The error names the column and the nearest valid key. */

@@ -200,3 +200,13 @@ tw_status tw_plan_step(const tw_plan *plan, int32_t step, tw_step_info *info)
                            .reference = s->kernel->reference};
     return TW_OK;
 }
+
+int32_t tw_plan_binding_count(const tw_plan *plan)
+{
+    return plan ? plan->n_slots : 0;
+}
+
+int64_t tw_plan_binding_uid(const tw_plan *plan, int32_t index)
+{
+    return plan && index >= 0 && index < plan->n_slots ? plan->slots[index].uid : 0;
+}

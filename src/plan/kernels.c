@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifests, for tools: rows, families, and one row's answer to one problem. */
+/* For tools: rows, families, one row's answer to one problem, and what an operation costs. */
 #include <string.h>
 
 #include "core/error.h"
@@ -80,4 +80,85 @@ int32_t tw_family_count(void) { return tw_n_families; }
 const char *tw_family_name(int32_t index)
 {
     return index >= 0 && index < tw_n_families ? tw_families[index]->name : NULL;
+}
+
+/* ---- Operations ------------------------------------------------------------------------------- */
+
+static const tw_tensor_desc *desc_of(const tw_graph *graph, tw_tensor tensor)
+{
+    return tensor == TW_NONE ? NULL : &graph->tensors[tensor].desc;
+}
+
+static double elements(const tw_graph *graph, tw_tensor tensor)
+{
+    const tw_tensor_desc *desc = desc_of(graph, tensor);
+    double n = desc ? 1 : 0;
+    for (int32_t d = 0; desc && d < desc->rank; d++) n *= (double)desc->dims[d];
+    return n;
+}
+
+static int64_t terms_of(const tw_graph *graph, const tw_op *op)
+{
+    enum { MAX_IN = 8 };
+    const tw_tensor_desc *in[MAX_IN] = {NULL};
+    if (!op->info->terms || op->n_in > MAX_IN) return 1;
+    for (int32_t i = 0; i < op->n_in; i++) in[i] = desc_of(graph, op->in[i]);
+    return op->info->terms(&op->attrs, in, desc_of(graph, op->out[0]));
+}
+
+/* A convolution's three passes multiply the same pairs: each y with each w of its group. */
+static double flops_of(const tw_graph *graph, const tw_op *op, int64_t terms)
+{
+    tw_tensor y = op->out[0], w = op->in && op->n_in > 1 ? op->in[1] : TW_NONE;
+    switch (op->info->kind) {
+    case TW_OP_CONV_DGRAD: y = op->in[0]; break;
+    case TW_OP_CONV_WGRAD:
+        y = op->in[1];
+        w = op->out[0];
+        break;
+    case TW_OP_CONV: break;
+    case TW_OP_MATMUL: return 2 * (double)terms * elements(graph, y);
+    default: return op->info->bound == TW_BOUND_EXACT ? 0 : (double)terms * elements(graph, y);
+    }
+    double filters = (double)desc_of(graph, w)->dims[0];
+    return filters > 0 ? 2 * elements(graph, y) * elements(graph, w) / filters : 0;
+}
+
+static double bytes_of(const tw_graph *graph, const tw_op *op)
+{
+    double bits = 0;
+    for (int32_t i = 0; i < op->n_in + op->n_out; i++) {
+        tw_tensor tensor = i < op->n_in ? op->in[i] : op->out[i - op->n_in];
+        if (tensor == TW_NONE) continue;
+        bits += elements(graph, tensor) * tw_dtype_bits(desc_of(graph, tensor)->dtype);
+    }
+    return bits / 8;
+}
+
+tw_status tw_graph_operation(const tw_graph *graph, int32_t index, tw_operation_info *info)
+{
+    static const tw_exactness exactness[] = {[TW_BOUND_EXACT] = TW_RESULT_EXACT,
+                                             [TW_BOUND_SUM] = TW_RESULT_SUM,
+                                             [TW_BOUND_SMOOTH] = TW_RESULT_SMOOTH};
+    TW_REQUIRE(graph && info, TW_INVALID_ARGUMENT, "%s is NULL", graph ? "info" : "graph");
+    TW_REQUIRE(index >= 0 && index < graph->n_ops, TW_INVALID_ARGUMENT,
+               "index is %d; the graph has %lld operations, from 0", (int)index,
+               (long long)graph->n_ops);
+    const tw_op *op = &graph->ops[index];
+    const int64_t terms = terms_of(graph, op);
+    *info = (tw_operation_info){.size = sizeof *info,
+                                .operation = op->info->name,
+                                .family = tw_family_of(op->info->kind)->name,
+                                .n_in = op->n_in,
+                                .n_out = op->n_out,
+                                .in = op->in,
+                                .out = op->out,
+                                .in_names = op->info->in_names,
+                                .out_names = op->info->out_names,
+                                .exactness = exactness[op->info->bound],
+                                .ulps = op->info->ulps,
+                                .terms = terms,
+                                .flops = flops_of(graph, op, terms),
+                                .bytes = bytes_of(graph, op)};
+    return TW_OK;
 }

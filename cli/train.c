@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tw train: the loop over epochs and batches, tests, checkpoints, Ctrl-C. */
+#include "train.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "commands.h"
+#include "core/error.h"
+#include "core/os.h"
+#include "core/text.h"
+#include "options.h"
+#include "progress.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    if (interrupted) _Exit(EXIT_STOPPED); /* the second Ctrl-C does not wait */
+    interrupted = 1;
+}
+
+/* ---- Set-up --------------------------------------------------------------------------------------- */
+
+static bool show_download(void *user, const tw_progress *p)
+{
+    progress *bar = user;
+    if (p->total > 0 && bar->total != p->total) progress_start(bar, p->what, "bytes", p->total);
+    if (p->total > 0) progress_set(bar, p->bytes, NULL);
+    return !interrupted;
+}
+
+static tw_status open_data(train_run *run)
+{
+    progress bar;
+    progress_start(&bar, run->settings.data, "bytes", 0);
+    tw_dataset_options options = {.size = sizeof options, .progress = show_download, .user = &bar};
+    tw_status status = tw_dataset_open(run->settings.data, &options, &run->dataset);
+    progress_end(&bar);
+    TW_TRY(status);
+    TW_TRY(tw_dataset_images(run->dataset, TW_SPLIT_TRAIN, &run->train));
+    TW_TRY(tw_dataset_images(run->dataset, TW_SPLIT_TEST, &run->test));
+    const tw_images *t = &run->train;
+    TW_REQUIRE(
+        t->channels == 1 && t->height == 28 && t->width == 28 && t->classes == 10,
+        TW_INVALID_ARGUMENT,
+        "--data %s: its images are %lldx%lldx%lld with %d classes; this network takes 1x28x28 "
+        "with 10 (digits, mnist, fashion-mnist)",
+        run->settings.data, (long long)t->channels, (long long)t->height, (long long)t->width,
+        (int)t->classes);
+    if (run->settings.batch > t->count) run->settings.batch = t->count;
+    return TW_OK;
+}
+
+static tw_status make_plans(train_run *run)
+{
+    int64_t batch = run->settings.batch, rest = run->train.count % batch;
+    int64_t test_rest = run->test.count % batch;
+    TW_TRY(cnn_plan(&run->net, batch, true, &run->full));
+    if (rest) TW_TRY(cnn_plan(&run->net, rest, true, &run->rest));
+    if (run->test.count >= batch) TW_TRY(cnn_plan(&run->net, batch, false, &run->test_full));
+    if (test_rest) TW_TRY(cnn_plan(&run->net, test_rest, false, &run->test_rest));
+    run->logits = tw_malloc((size_t)batch * 10 * sizeof(float));
+    size_t times = (size_t)tw_plan_step_count(run->full.plan) * sizeof(int64_t);
+    run->step_time = tw_malloc(times);
+    TW_REQUIRE(run->logits && run->step_time, TW_OUT_OF_MEMORY, "no memory for a batch's results");
+    memset(run->step_time, 0, times);
+    return TW_OK;
+}
+
+static tw_status set_up(train_run *run)
+{
+    const train_settings *s = &run->settings;
+    tw_context_options options = {.size = sizeof options, .threads = (int32_t)s->threads};
+    TW_TRY(tw_context_create(&options, &run->context));
+    TW_TRY(open_data(run));
+    TW_TRY(cnn_create(&run->net));
+    TW_TRY(train_initialise(&run->net, s->seed));
+    if (s->resume) TW_TRY(train_load(run, s->resume));
+    TW_TRY(make_plans(run));
+    tw_batches_options order = {.size = sizeof order,
+                                .batch = s->batch,
+                                .shuffle = true,
+                                .seed = s->seed,
+                                .epoch = run->epoch,
+                                .step = run->step};
+    return tw_batches_create(&run->train, &order, &run->batches);
+}
+
+static void tear_down(train_run *run)
+{
+    tw_batches_free(run->batches);
+    network_plan_free(&run->full);
+    network_plan_free(&run->rest);
+    network_plan_free(&run->test_full);
+    network_plan_free(&run->test_rest);
+    network_free(&run->net);
+    tw_dataset_free(run->dataset);
+    tw_context_free(run->context);
+    tw_free(run->logits);
+    tw_free(run->step_time);
+}
+
+/* ---- Testing ---------------------------------------------------------------------------------------- */
+
+static tw_status test_batches(train_run *run, tw_batches *batches, tw_metrics *metrics)
+{
+    for (int64_t i = 0; i < tw_batches_steps(batches); i++) {
+        tw_batch batch = {.size = sizeof batch};
+        TW_TRY(tw_batches_next(batches, &batch));
+        const network_plan *plan =
+            batch.count == run->settings.batch ? &run->test_full : &run->test_rest;
+        TW_TRY(cnn_forward(&run->net, plan, run->context, batch.pixels, run->logits));
+        TW_TRY(tw_metrics_add(metrics, 0, batch.count, 10, run->logits, batch.labels));
+    }
+    return TW_OK;
+}
+
+static tw_status test(train_run *run)
+{
+    tw_batches_options options = {.size = sizeof options, .batch = run->settings.batch};
+    tw_batches *batches;
+    tw_metrics metrics = {.size = sizeof metrics};
+    TW_TRY(tw_batches_create(&run->test, &options, &batches));
+    tw_status status = test_batches(run, batches, &metrics);
+    tw_batches_free(batches);
+    if (status == TW_OK) run->test_accuracy = tw_metrics_accuracy(&metrics);
+    return status;
+}
+
+/* ---- Training ------------------------------------------------------------------------------------------ */
+
+static tw_status train_batch(train_run *run, tw_metrics *metrics)
+{
+    tw_batch batch = {.size = sizeof batch};
+    float loss;
+    TW_TRY(tw_batches_next(run->batches, &batch));
+    bool whole = batch.count == run->settings.batch;
+    TW_TRY(cnn_train_step(&run->net, whole ? &run->full : &run->rest, run->context, batch.pixels,
+                          batch.labels, (float)run->settings.lr, run->total_steps + 1, &loss,
+                          run->logits, whole ? run->step_time : NULL));
+    run->step++;
+    run->total_steps++;
+    run->images += batch.count;
+    return tw_metrics_add(metrics, (double)loss, batch.count, 10, run->logits, batch.labels);
+}
+
+static tw_status train_epoch(train_run *run)
+{
+    char what[32], note[64];
+    progress bar;
+    tw_metrics metrics = {.size = sizeof metrics};
+    int64_t steps = tw_batches_steps(run->batches), start = tw_os_nanoseconds();
+    snprintf(what, sizeof what, "epoch %lld/%lld", (long long)run->epoch + 1,
+             (long long)run->settings.epochs);
+    progress_start(&bar, what, "images", run->train.count);
+    while (run->step < steps && !interrupted) {
+        TW_TRY(train_batch(run, &metrics));
+        snprintf(note, sizeof note, "loss %.4f", tw_metrics_loss(&metrics));
+        int64_t done = run->step * run->settings.batch;
+        progress_set(&bar, done < run->train.count ? done : run->train.count, note);
+    }
+    progress_end(&bar);
+    double seconds = (double)(tw_os_nanoseconds() - start) * 1e-9;
+    run->seconds += seconds;
+    run->stopped = interrupted != 0;
+    if (run->stopped) return TW_OK;
+    run->epoch++;
+    run->step = 0;
+    TW_TRY(test(run));
+    FILE *out = run->settings.json ? stderr : stdout;
+    fprintf(out, "%s  loss %.4f  train %.2f %%  test %.2f %%  %.1f s\n", what,
+            tw_metrics_loss(&metrics), 100 * tw_metrics_accuracy(&metrics),
+            100 * run->test_accuracy, seconds);
+    fflush(out);
+    return TW_OK;
+}
+
+static tw_status train_all(train_run *run)
+{
+    const char *save = run->settings.save;
+    while (run->epoch < run->settings.epochs && !run->stopped) {
+        TW_TRY(train_epoch(run));
+        if (save) TW_TRY(train_save(run, save));
+    }
+    return run->stopped || run->test_accuracy > 0 ? TW_OK : test(run);
+}
+
+/* ---- Prediction ------------------------------------------------------------------------------------------ */
+
+/* A grey picture of any size becomes 28×28 by averaging; dark-on-light is turned around, as the
+ * training digits are light on dark. */
+static void to_digit(const tw_array *image, float *x)
+{
+    const uint8_t *pixels = image->data;
+    int64_t h = image->dims[0], w = image->dims[1];
+    double mean = 0;
+    for (int64_t i = 0; i < 28 * 28; i++) {
+        int64_t y0 = i / 28 * h / 28, y1 = (i / 28 + 1) * h / 28, x0 = i % 28 * w / 28,
+                x1 = (i % 28 + 1) * w / 28;
+        if (y1 == y0) y1++;
+        if (x1 == x0) x1++;
+        double sum = 0;
+        for (int64_t r = y0; r < y1; r++)
+            for (int64_t c = x0; c < x1; c++) sum += pixels[r * w + c];
+        x[i] = (float)(sum / (255.0 * (double)((y1 - y0) * (x1 - x0))));
+        mean += (double)x[i] / 784;
+    }
+    for (int64_t i = 0; i < 784 && mean > 0.5; i++) x[i] = 1 - x[i];
+}
+
+static tw_status predict(train_run *run, const char *path)
+{
+    tw_array image = {.size = sizeof image};
+    float x[784], logits[10];
+    network_plan one = {0};
+    TW_TRY(tw_image_read(path, 1, 0, &image));
+    TW_REQUIRE(image.dims[0] > 0 && image.dims[1] > 0, TW_INVALID_ARGUMENT, "%s is empty", path);
+    to_digit(&image, x);
+    tw_array_free(&image);
+    TW_TRY(cnn_plan(&run->net, 1, false, &one));
+    tw_status status = cnn_forward(&run->net, &one, run->context, x, logits);
+    network_plan_free(&one);
+    TW_TRY(status);
+    int best = 0;
+    for (int k = 1; k < 10; k++)
+        if (logits[k] > logits[best]) best = k;
+    printf("%s: %d\n", path, best);
+    return TW_OK;
+}
+
+/* ---- The command -------------------------------------------------------------------------------------------- */
+
+static tw_status run_training(train_run *run)
+{
+    TW_TRY(set_up(run));
+    const train_settings *s = &run->settings;
+    if (s->predict && s->resume) return predict(run, s->predict);
+    if (run->epoch >= s->epochs)
+        fprintf(stderr, "tw train: %s has %lld epochs already; --epochs asks for no more\n",
+                s->resume ? s->resume : "the run", (long long)run->epoch);
+    TW_TRY(train_all(run));
+    if (run->stopped) {
+        if (s->save) TW_TRY(train_save(run, s->save));
+        return tw_fail(TW_INTERRUPTED, "stopped in epoch %lld after %lld batches%s%s",
+                       (long long)run->epoch + 1, (long long)run->step,
+                       s->save ? "; --resume goes on from " : "; nothing was saved (--save FILE)",
+                       s->save ? s->save : "");
+    }
+    train_report(run);
+    return s->predict ? predict(run, s->predict) : TW_OK;
+}
+
+int command_train(int argc, char **argv)
+{
+    train_run run = {
+        .settings = {.epochs = 12, .batch = 64, .seed = 1, .lr = 1e-3, .data = "digits"}};
+    train_settings *s = &run.settings;
+    const option table[] = {
+        {"epochs", OPTION_INT, &s->epochs, 0, 1e6, "N", "passes over the training images (12)"},
+        {"batch", OPTION_INT, &s->batch, 1, 65536, "N", "images in a step (64)"},
+        {"lr", OPTION_REAL, &s->lr, 0, 10, "X", "learning rate of Adam (0.001)"},
+        {"seed", OPTION_INT, &s->seed, 0, 9e18, "N",
+         "of weights and order; equal seeds, equal bits (1)"},
+        {"threads", OPTION_INT, &s->threads, 0, 1024, "N", "0: all CPUs; no effect on results (0)"},
+        {"data", OPTION_TEXT, &s->data, 0, 0, "NAME",
+         "digits (in the library), mnist, fashion-mnist"},
+        {"save", OPTION_TEXT, &s->save, 0, 0, "FILE", "checkpoint after each epoch and on Ctrl-C"},
+        {"resume", OPTION_TEXT, &s->resume, 0, 0, "FILE", "go on from a checkpoint"},
+        {"predict", OPTION_TEXT, &s->predict, 0, 0, "IMAGE", "say which digit a picture shows"},
+        {"json", OPTION_FLAG, &s->json, 0, 0, NULL, "the closing table as JSON"},
+        {NULL, OPTION_FLAG, NULL, 0, 0, NULL, NULL}};
+    const char *words[64];
+    int n_words;
+    if (options_wants_help(argc, argv)) {
+        options_help("train cnn [options]",
+                     "Trains a convolutional network on handwritten digits. With --resume and\n"
+                     "--predict it only looks at the picture.",
+                     table);
+        return EXIT_OK;
+    }
+    if (argc > 64 || !options_parse(table, argc, argv, words, &n_words)) return EXIT_USAGE;
+    if (n_words != 1 || strcmp(words[0], "cnn") != 0) {
+        fprintf(stderr, "tw train: name the network to train: cnn%s%s\n", n_words ? ", not " : "",
+                n_words ? words[0] : "");
+        return EXIT_USAGE;
+    }
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    tw_status status = run_training(&run);
+    tear_down(&run);
+    return status == TW_OK ? EXIT_OK : report_failure("train", status);
+}
