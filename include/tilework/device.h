@@ -40,7 +40,7 @@ typedef struct tw_cpu_info {
 
 TW_API tw_status tw_cpu_describe(tw_cpu_info *info);
 
-/* ---- Contexts --------------------------------------------------------------------------------- */
+/* ---- Contexts -------------------------------------------------------------------------------- */
 
 /* A context owns threads. A plan runs on one. Several threads may use one context at once: the
  * first gets the pool, the others run on their own thread. Forked children may use it. */
@@ -62,7 +62,15 @@ TW_API tw_status tw_context_create(const tw_context_options *options, tw_context
 TW_API void tw_context_free(tw_context *context);
 TW_API int32_t tw_context_threads(const tw_context *context);
 
-/* ---- Allocation and log ------------------------------------------------------------------------ */
+/* Calls task(arg, i) once for every i in [0, n) on the context's threads (NULL: on this one), and
+ * returns when all are done. */
+TW_API tw_status tw_context_for(tw_context *context, int64_t n, tw_task task, void *arg);
+
+/* For tools: f32 operations a second that `threads` threads reach together with multiply-adds in
+ * registers at a level of instructions. Measures for some 20 ms. */
+TW_API tw_status tw_cpu_peak(tw_isa isa, int32_t threads, double *flops);
+
+/* ---- Allocation and log ---------------------------------------------------------------------- */
 
 /* Every allocation of the library goes through these. Set them before the first other call, on one
  * thread. alignment is a power of two. allocate may return NULL; free gets what allocate gave. */
