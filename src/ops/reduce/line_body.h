@@ -11,9 +11,10 @@
 #include <math.h>
 #include <string.h>
 
+#include <tilework/tensor.h>
+
 #include "arch/cpu/vec.h"
 #include "tile/cpu/vecmath.h"
-#include "tilework/tensor.h"
 
 enum { LINE_BLOCK = 1024 };
 
@@ -23,7 +24,7 @@ typedef struct line_view {
     int64_t stride;
 } line_view;
 
-/* The first m lanes, m <= VLANES or more: whole vectors need no mask, which is dear on some targets. */
+/* The first m lanes, or all of them: a whole vector needs no mask, which is dear on some targets. */
 TW_INLINE vf line_load(const float *p, int m) { return m >= VLANES ? vf_load(p) : vf_load_n(p, m); }
 TW_INLINE void line_store(float *p, vf v, int m)
 {

@@ -83,44 +83,49 @@ static void columns_flush(const columns_job *job, columns_acc *a)
     }
 }
 
-/* 4 rows from `offset` on, or fewer: 1. */
-TW_INLINE void columns_step(line_fold fold, const columns_job *job, columns_acc *a, int64_t offset,
-                            int64_t step, int count, int width)
+/* `count` rows of `width` elements, `step` apart. */
+typedef struct columns_stretch {
+    int64_t offset, step, count;
+    int width;
+} columns_stretch;
+
+/* The next n rows of a run: 4 or 1. */
+TW_INLINE void columns_step(line_fold fold, const columns_job *job, columns_acc *a,
+                            const columns_stretch *run, int n)
 {
     const float *row[4];
-    for (int r = 0; r < count; r++)
-        row[r] = line_read(&job->x, offset + r * step, width, a->rows[r]);
+    for (int r = 0; r < n; r++)
+        row[r] = line_read(&job->x, run->offset + r * run->step, run->width, a->rows[r]);
     if (job->squares) {
-        for (int r = 0; r < count; r++) columns_square(a, row[r], width);
-    } else if (count == 4) {
-        columns_fold(fold, a, row, width);
+        for (int r = 0; r < n; r++) columns_square(a, row[r], run->width);
+    } else if (n == 4) {
+        columns_fold(fold, a, row, run->width);
     } else {
-        columns_fold_one(fold, a, row[0], width);
+        columns_fold_one(fold, a, row[0], run->width);
     }
 }
 
-TW_INLINE void columns_rows_of(line_fold fold, const columns_job *job, columns_acc *a,
-                               int64_t offset, int64_t step, int64_t count, int width)
+TW_INLINE void columns_take(line_fold fold, const columns_job *job, columns_acc *a,
+                            columns_stretch run)
 {
-    while (count > 0) {
-        int n = count >= 4 ? 4 : 1;
-        columns_step(fold, job, a, offset, step, n, width);
-        offset += n * step;
-        count -= n;
+    while (run.count > 0) {
+        int n = run.count >= 4 ? 4 : 1;
+        columns_step(fold, job, a, &run, n);
+        run.offset += n * run.step;
+        run.count -= n;
         a->pending += n;
         if (a->pending >= COLUMNS_DEPTH) columns_flush(job, a);
     }
 }
 
-static void columns_rows(const columns_job *job, columns_acc *a, int64_t offset, int64_t step,
-                         int64_t count, int width)
+static void columns_rows(const columns_job *job, columns_acc *a, columns_stretch run)
 {
     switch (job->fold) {
-    case FOLD_SUM: columns_rows_of(FOLD_SUM, job, a, offset, step, count, width); break;
-    case FOLD_SUM_ABS: columns_rows_of(FOLD_SUM_ABS, job, a, offset, step, count, width); break;
-    case FOLD_MAX: columns_rows_of(FOLD_MAX, job, a, offset, step, count, width); break;
-    case FOLD_MIN: columns_rows_of(FOLD_MIN, job, a, offset, step, count, width); break;
-    default: columns_rows_of(FOLD_MAX_ABS, job, a, offset, step, count, width); break;
+    case FOLD_SUM: columns_take(FOLD_SUM, job, a, run); break;
+    case FOLD_SUM_ABS: columns_take(FOLD_SUM_ABS, job, a, run); break;
+    case FOLD_MAX: columns_take(FOLD_MAX, job, a, run); break;
+    case FOLD_MIN: columns_take(FOLD_MIN, job, a, run); break;
+    default: columns_take(FOLD_MAX_ABS, job, a, run); break;
     }
 }
 
@@ -150,10 +155,10 @@ static void columns_chunk(const columns_job *job, columns_acc *a, int64_t start,
                      in_run * fold * s->row_step;
         if (whole > end - row) whole = end - row;
         if (whole > 0) {
-            columns_rows(job, a, at, fold * s->row_step, whole, fold * columns);
+            columns_rows(job, a, (columns_stretch){at, fold * s->row_step, whole, fold * columns});
             row += whole;
         } else {
-            columns_rows(job, a, at, 0, 1, left * columns);
+            columns_rows(job, a, (columns_stretch){at, 0, 1, left * columns});
             row++;
         }
     }

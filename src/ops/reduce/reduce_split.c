@@ -147,7 +147,7 @@ tw_status tw_reduce_rows_prepare(const tw_problem *problem, tw_prepare *prepare)
     r->per_item = clamp(ITEM_ELEMENTS / (elements > 0 ? elements : 1), 1, 4096);
     int64_t bytes = r->outputs * r->chunks * (int64_t)sizeof(tw_reduce_part);
     prepare->state = r;
-    /* Without room for the parts one thread works through them: the same sums, in the same order. */
+    /* Without room for the parts one thread works through them: the same sums in the same order. */
     prepare->workspace = r->chunks > 1 && bytes <= problem->workspace_limit ? bytes : 0;
     return TW_OK;
 }

@@ -38,8 +38,8 @@ enum { TW_REDUCE_SEGMENT = 16384 };
 const char *tw_reduce_rows_refuse(const tw_problem *problem);
 tw_status tw_reduce_rows_prepare(const tw_problem *problem, tw_prepare *prepare);
 
-/* Columns: a kept dim has stride 1, and vectors run along it. Where it is short and the rows lie end
- * to end, `fold` rows are read as one, and their columns are added at the end. */
+/* Columns: a kept dim has stride 1, and vectors run along it. Where it is short and the rows lie
+ * end to end, `fold` rows are read as one, and their columns are added at the end. */
 typedef struct tw_reduce_columns {
     tw_lines lines;          /* kept: without the columns; along: without the rows */
     int64_t columns, y_step; /* and the stride of y along them */

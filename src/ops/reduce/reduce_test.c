@@ -244,7 +244,7 @@ static void test_specials(void **state)
             for (int n = 0; n < 12; n++)
                 th_set(&x, (int64_t)(th_random(&rng) % 630), (double)values[th_random(&rng) % 7]);
             for (int m = 0; m < N_MODES; m++) {
-                /* An overflow of Σ depends on its order; products of extremes have their own test. */
+                /* An overflow of Σ depends on its order. */
                 if (modes[m] == TW_REDUCE_SUM || modes[m] == TW_REDUCE_MEAN ||
                     modes[m] == TW_REDUCE_LOG_SUM || modes[m] == TW_REDUCE_L1)
                     continue;

@@ -61,7 +61,7 @@ static void columns_maxima(softmax_columns *c)
     }
 }
 
-/* Sums of exp(x - top); the terms go to y if it is f32. An infinite maximum gives a NaN among them. */
+/* Sums of exp(x - top); `keep`: the terms go to y. An infinite maximum gives a NaN among them. */
 static void columns_sums(softmax_columns *c, bool keep)
 {
     memset(c->near, 0, sizeof c->near);
