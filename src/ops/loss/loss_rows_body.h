@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax cross-entropy, row by row: -log softmax is log Σ exp(x - max) - (x - max), which keeps its
- * digits where the loss is small. Classes are read once for the statistics and once for the rest. */
+/* Softmax cross-entropy, row by row: -log softmax is log Σ exp(x - max) - (x - max), which keeps
+ * its digits where the loss is small. Classes are read once for the maximum, once for the sum. */
 #ifndef TW_OPS_LOSS_LOSS_ROWS_BODY_H
 #define TW_OPS_LOSS_LOSS_ROWS_BODY_H
 

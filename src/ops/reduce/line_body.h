@@ -24,7 +24,7 @@ typedef struct line_view {
     int64_t stride;
 } line_view;
 
-/* The first m lanes, or all of them: a whole vector needs no mask, which is dear on some targets. */
+/* The first m lanes, or all: a whole vector needs no mask, which is dear on some targets. */
 TW_INLINE vf line_load(const float *p, int m) { return m >= VLANES ? vf_load(p) : vf_load_n(p, m); }
 TW_INLINE void line_store(float *p, vf v, int m)
 {
