@@ -7,12 +7,13 @@
 #include "core/os.h"
 
 enum {
-    BLOCK_TILES = 8,      /* rows of a block, in tiles */
-    BLOCK_PANELS = 8,     /* columns of a block, in panels of B */
-    MOST_K = 384,         /* more does not help, and its panel must fit on the stack */
-    DIRECT_K = 96,        /* rows of B at a time when it streams by unpacked: pages for the TLB */
-    MAX_SLAB = 32 << 20,  /* bytes of B packed at a time */
-    CONFLICT_BYTES = 2048 /* rows of A at multiples of this fall into the same few cache sets */
+    BLOCK_TILES = 8,       /* rows of a block, in tiles */
+    BLOCK_PANELS = 8,      /* columns of a block, in panels of B */
+    MOST_K = 512,          /* more gains nothing */
+    MOST_K_ON_STACK = 384, /* so that a panel of B and a block of C fit there */
+    DIRECT_K = 96,         /* rows of B at a time when it streams by unpacked: pages for the TLB */
+    MAX_SLAB = 32 << 20,   /* bytes of B packed at a time */
+    CONFLICT_BYTES = 2048  /* rows of A at multiples of this fall into the same few cache sets */
 };
 
 const char *tw_gemm_packed_supports(const tw_problem *problem)
@@ -60,15 +61,15 @@ static void tidy_strides(tw_gemm_shape *s)
     if (s->m == 1) s->a.row = s->k;
 }
 
-static void choose_blocks(tw_gemm_packed *p)
+static void choose_blocks(tw_gemm_packed *p, bool memory)
 {
     const tw_gemm_shape *s = &p->shape;
     const tw_gemm_target *t = p->target;
     int64_t cache = tw_os_cache_bytes(1);
     if (cache <= 0) cache = 32 << 10;
-    /* A panel of A and one of B stay in the first cache while they meet. */
-    const int64_t fit = cache / (int64_t)sizeof(float) / (t->tile_rows + t->tile_cols);
-    const int64_t most_k = least(fit, MOST_K);
+    /* Of two panels that meet, A's stays in the first cache, while B's may pass by. */
+    const int64_t fit = 2 * cache / (int64_t)sizeof(float) / (t->tile_rows + t->tile_cols);
+    const int64_t most_k = least(fit, memory ? MOST_K : MOST_K_ON_STACK);
     p->block_k = even_part(s->k, p->b_way == TW_GEMM_DIRECT ? DIRECT_K : most_k);
     const int64_t tiles = p->b_way == TW_GEMM_LOCAL ? 2 * BLOCK_TILES : BLOCK_TILES;
     p->block_rows = even_part(s->m, tiles * t->tile_rows);
@@ -126,7 +127,7 @@ static void choose(tw_gemm_packed *p, bool constant)
     const tw_gemm_shape *s = &p->shape;
     p->b_way = way_of_b(p, constant);
     p->a_way = way_of_a(p);
-    choose_blocks(p);
+    choose_blocks(p, true);
     choose_scratch(p);
     if (p->b_way != TW_GEMM_SLAB) return;
     const int64_t blocks = ceil_div(s->n, p->block_cols);
@@ -141,7 +142,7 @@ static void choose_without_memory(tw_gemm_packed *p)
 {
     if (p->b_way != TW_GEMM_DIRECT) p->b_way = TW_GEMM_LOCAL;
     p->a_way = TW_GEMM_DIRECT;
-    choose_blocks(p);
+    choose_blocks(p, false);
     p->block_rows = even_part(p->shape.m, BLOCK_TILES * p->target->tile_rows);
     p->block_cols = p->target->tile_cols;
     p->slab_cols = p->a_slab_floats = p->b_slab_floats = 0;
