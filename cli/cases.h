@@ -40,6 +40,7 @@ typedef struct case_run {
 /* Memory and content of the inputs, and of the outputs that `expect` names. */
 tw_status case_make_inputs(case_run *run);
 tw_status case_make_output(case_run *run, const cJSON *expect);
+tw_status case_make_like_x(case_run *run, const char *name, tw_dtype dtype);
 void case_free(case_run *run);
 const case_tensor *case_input(const case_run *run, const char *name);
 case_tensor *case_output(case_run *run, const char *name);

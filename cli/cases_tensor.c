@@ -234,6 +234,23 @@ tw_status case_make_output(case_run *run, const cJSON *expect)
     return TW_OK;
 }
 
+/* Statistical checks name no output: y is like x, and the mask goes with it. */
+tw_status case_make_like_x(case_run *run, const char *name, tw_dtype dtype)
+{
+    const case_tensor *x = case_input(run, "x");
+    TW_REQUIRE(x && run->n_outputs < CASE_TENSORS, TW_BAD_FILE, "the case has no x");
+    case_tensor *t = &run->outputs[run->n_outputs++];
+    int64_t stride = 1;
+    t->name = name;
+    t->desc = x->desc;
+    t->desc.dtype = dtype == TW_AUTO ? x->desc.dtype : dtype;
+    for (int32_t d = t->desc.rank - 1; d >= 0; d--) {
+        t->desc.strides[d] = stride;
+        if (t->desc.dims[d] > 0) stride *= t->desc.dims[d];
+    }
+    return allocate(t, storage(t));
+}
+
 void case_address(const case_tensor *t, char **first)
 {
     *first = t->buffer + t->offset * tw_dtype_bits(t->desc.dtype) / 8;

@@ -201,10 +201,7 @@ tw_status tw_plan_step(const tw_plan *plan, int32_t step, tw_step_info *info)
     return TW_OK;
 }
 
-int32_t tw_plan_binding_count(const tw_plan *plan)
-{
-    return plan ? plan->n_slots : 0;
-}
+int32_t tw_plan_binding_count(const tw_plan *plan) { return plan ? plan->n_slots : 0; }
 
 int64_t tw_plan_binding_uid(const tw_plan *plan, int32_t index)
 {

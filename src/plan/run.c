@@ -42,6 +42,29 @@ static bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_byt
     return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
 
+static bool same_strides(const tw_view *a, const tw_view *b)
+{
+    for (int32_t d = 0; d < a->rank; d++)
+        if (a->dims[d] > 1 && a->strides[d] != b->strides[d]) return false;
+    return a->rank == b->rank;
+}
+
+/* An epilogue reads and writes element by element, so a load may be what a store overwrites. */
+static bool chain_in_place(const tw_step *step, int32_t written, int32_t read)
+{
+    const tw_chain *chain = step->problem.epilogue;
+    for (int32_t i = 0; i < step->problem.n_in; i++)
+        if (step->in[i].home == TW_HOME_BOUND && step->in[i].slot == read) return false;
+    for (int32_t l = 0; l < chain->n_loads; l++) {
+        if (step->loads[l].home != TW_HOME_BOUND || step->loads[l].slot != read) continue;
+        for (int32_t s = 0; s < chain->n_stores; s++)
+            if (step->stores[s].slot == written &&
+                !same_strides(&chain->loads[l], &chain->stores[s].view))
+                return false;
+    }
+    return true;
+}
+
 /* Same memory is fine for one step that reads and writes it element by element, if nothing else in
  * the plan touches either tensor. */
 static bool in_place_pair(const tw_plan *plan, int32_t written, int32_t read)
@@ -49,24 +72,12 @@ static bool in_place_pair(const tw_plan *plan, int32_t written, int32_t read)
     if (plan->n_steps != 1 || plan->slots[read].written) return false;
     const tw_step *step = &plan->steps[0];
     const tw_problem *p = &step->problem;
-    if (!p->epilogue) {
-        if (step->out[0].slot != written || step->out[0].home != TW_HOME_BOUND) return false;
-        for (int32_t i = 0; i < p->n_in && i < 32; i++)
-            if (step->in[i].home == TW_HOME_BOUND && step->in[i].slot == read &&
-                !(step->kernel->impl->in_place >> i & 1))
-                return false;
-        return true;
-    }
-    for (int32_t i = 0; i < p->n_in; i++)
-        if (step->in[i].home == TW_HOME_BOUND && step->in[i].slot == read) return false;
-    for (int32_t l = 0; l < p->epilogue->n_loads; l++) {
-        if (step->loads[l].home != TW_HOME_BOUND || step->loads[l].slot != read) continue;
-        for (int32_t s = 0; s < p->epilogue->n_stores; s++)
-            if (step->stores[s].slot == written &&
-                memcmp(p->epilogue->loads[l].strides, p->epilogue->stores[s].view.strides,
-                       sizeof(int64_t) * (size_t)p->epilogue->rank) != 0)
-                return false;
-    }
+    if (p->epilogue) return chain_in_place(step, written, read);
+    if (step->out[0].slot != written || step->out[0].home != TW_HOME_BOUND) return false;
+    for (int32_t i = 0; i < p->n_in && i < 32; i++)
+        if (step->in[i].home == TW_HOME_BOUND && step->in[i].slot == read &&
+            (!(step->kernel->impl->in_place >> i & 1) || !same_strides(&p->in[i], &p->out[0])))
+            return false;
     return true;
 }
 
