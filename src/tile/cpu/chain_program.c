@@ -250,6 +250,13 @@ static void need_stored_loads(compiler *k)
         if (k->stored_load[v]) need_load(k, v);
 }
 
+/* First of all: what is staged before the body keeps its slots to itself. */
+static void need_uniform_loads(compiler *k)
+{
+    for (int32_t v = 1; v <= k->chain->n_loads; v++)
+        if (k->loads[v - 1].uniform && (k->last_step[v] >= 0 || k->stored_load[v])) need_load(k, v);
+}
+
 static void emit_step(compiler *k, int32_t n)
 {
     const tw_chain_step *s = &k->chain->steps[n];
@@ -331,6 +338,7 @@ tw_status tw_chain_compile(const tw_chain *chain, int32_t col_dim, tw_arena *are
     (void)tw_chain_ranges(chain, k.void_round);
     set_dims(&k, col_dim);
     find_uses(&k);
+    need_uniform_loads(&k);
     need_anchor(&k);
     for (int32_t i = 0; i < chain->n_steps; i++) emit_step(&k, i);
     need_stored_loads(&k);
