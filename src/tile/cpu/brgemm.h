@@ -38,6 +38,6 @@ void tw_brgemm_f32__sse2(const tw_brgemm *job);
 void tw_brgemm_f32__neon(const tw_brgemm *job);
 
 /* Rows are cut into ceil(rows / TW_TILE_ROWS) tiles of equal height, give or take one: two tiles of
- * eight beat one of fourteen and one of two. TW_TILE_ROWS and TW_TILE_COLS are in arch/cpu/vec.h. */
+ * eight beat one of fourteen and one of two. arch/cpu/vec.h has TW_TILE_ROWS and TW_TILE_COLS. */
 
 #endif
