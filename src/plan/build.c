@@ -82,7 +82,7 @@ static tw_status schedule(tw_planner *planner)
         int32_t o = planner->order[p];
         const tw_op *op = &planner->graph->ops[o];
         if (planner->done[o]) continue;
-        if (op->info->view && planner->tensors[op->out[0]].root != op->out[0]) {
+        if (planner->tensors[op->out[0]].root != op->out[0]) {
             planner->done[o] = true; /* an alias: nothing to run */
             continue;
         }

@@ -205,6 +205,7 @@ static bool view_strides(const tw_planner *planner, const tw_op *op, int64_t *st
     const tw_layout_attrs *attrs = &op->attrs.layout;
     *offset = 0;
     switch (op->info->kind) {
+    case TW_OP_POINTWISE: memcpy(strides, xs, sizeof(int64_t) * TW_MAX_RANK); return true;
     case TW_OP_RESHAPE: return reshape_strides(x, xs, y, strides);
     case TW_OP_TRANSPOSE:
         for (int32_t d = 0; d < y->rank; d++) strides[d] = xs[attrs->order[d]];
@@ -241,6 +242,14 @@ static void alias(tw_planner *planner, const tw_op *op)
     plan->placed = true;
 }
 
+/* The identity without a change of type. */
+static bool is_copy(const tw_planner *planner, const tw_op *op)
+{
+    return op->info->kind == TW_OP_POINTWISE && op->attrs.pointwise.mode == TW_PW_IDENTITY &&
+           planner->graph->tensors[op->in[0]].desc.dtype ==
+               planner->graph->tensors[op->out[0]].desc.dtype;
+}
+
 /* Views of tensors in the order of the operations; a result of a view that is not an alias, and any
  * tensor that nothing decided about, becomes row-major. */
 static void resolve(tw_planner *planner)
@@ -250,7 +259,7 @@ static void resolve(tw_planner *planner)
         for (int32_t i = 0; i < op->n_in; i++)
             if (op->in[i] && !planner->tensors[op->in[i]].placed)
                 pack_row_major(planner, op->in[i]);
-        if (op->info->view) alias(planner, op);
+        if (op->info->view || is_copy(planner, op)) alias(planner, op);
         for (int32_t i = 0; i < op->n_out; i++)
             if (op->out[i] && !planner->tensors[op->out[i]].placed) {
                 bool followed = op->info->elementwise && follow_operand(planner, op, op->out[i]);

@@ -69,7 +69,9 @@ static void find_readers(const tw_graph *graph, tw_tensor donor, bool *seen, boo
         reads[o] = false;
         for (int32_t i = 0; i < op->n_in; i++)
             reads[o] = reads[o] || (op->in[i] != TW_NONE && seen[op->in[i]]);
-        if (reads[o] && op->info->view) seen[op->out[0]] = true;
+        bool may_alias = op->info->view || (op->info->kind == TW_OP_POINTWISE &&
+                                            op->attrs.pointwise.mode == TW_PW_IDENTITY);
+        if (reads[o] && may_alias) seen[op->out[0]] = true;
     }
 }
 

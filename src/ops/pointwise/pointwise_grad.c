@@ -149,7 +149,8 @@ static tw_status binary(const rule *r, int32_t operand, tw_tensor *dx)
     tw_tensor t;
     *dx = r->dy;
     switch ((int)r->attrs->mode) {
-    case TW_PW_ADD: return first ? TW_OK : linear(r, r->dy, r->attrs->alpha, 0, dx);
+    case TW_PW_ADD:
+        return first || r->attrs->alpha == 1 ? TW_OK : linear(r, r->dy, r->attrs->alpha, 0, dx);
     case TW_PW_SUB: return first ? TW_OK : linear(r, r->dy, -r->attrs->alpha, 0, dx);
     case TW_PW_ADD_SQUARE: return first ? TW_OK : product(r, r->dy, r->b, 2, dx);
     case TW_PW_MUL: return two(r, TW_PW_MUL, r->dy, first ? r->b : r->a, dx);

@@ -110,6 +110,16 @@ static tw_status mish(const rule *r, tw_tensor t, tw_tensor *dx)
     return two(r, TW_PW_MUL, w, v, dx);
 }
 
+/* 1/3 between the corners at -3 and 3 */
+static tw_status hard_swish(const rule *r, tw_tensor t, tw_tensor *dx)
+{
+    const tw_pointwise_attrs inside = {
+        .mode = TW_PW_CLIP_BWD, .alpha = -3, .beta = 3, .has_alpha = true, .has_beta = true};
+    tw_tensor u;
+    TW_TRY(tw_grad_pointwise(r->builder, &inside, (const tw_tensor[3]){t, r->b}, &u));
+    return linear(r, u, 1.0 / 3, 0, dx);
+}
+
 static tw_status by_x(const rule *r, tw_tensor t, tw_tensor *dx)
 {
     tw_tensor u, v;
@@ -123,6 +133,7 @@ static tw_status by_x(const rule *r, tw_tensor t, tw_tensor *dx)
     case TW_PW_SILU_BWD: return silu(r, t, dx);
     case TW_PW_MISH_BWD: return mish(r, t, dx);
     case TW_PW_SOFTSIGN_BWD: return softsign(r, t, dx);
+    case TW_PW_HARD_SWISH_BWD: return hard_swish(r, t, dx);
     case TW_PW_SOFTPLUS_BWD: /* alpha·sigmoid'(alpha·x) */
         TW_TRY(linear(r, r->b, alpha, 0, &u));
         TW_TRY(two(r, TW_PW_SIGMOID_BWD, t, u, &v));
