@@ -243,10 +243,11 @@ static bool even(const step_job *s, const tw_chain_instruction *in)
 
 static void run_step(const chunk *k, const tw_chain_instruction *in)
 {
+    /* An operand that the mode does not have is never read; a's place stands in for it. */
     step_job s = {.y = place_of(k, in->value),
                   .a = place_of(k, in->a),
-                  .b = place_of(k, in->b),
-                  .c = place_of(k, in->c),
+                  .b = place_of(k, in->b < 0 ? in->a : in->b),
+                  .c = place_of(k, in->c < 0 ? in->a : in->c),
                   .rows = k->rows,
                   .cols = k->cols,
                   .alpha = in->alpha,
