@@ -18,10 +18,12 @@ static bool in_group(const tw_group *group, int32_t op)
     return false;
 }
 
-/* The tensor holds its value before the group runs. */
+/* The tensor holds its value before the group runs. A view does as soon as what it looks at does. */
 static bool available(const tw_planner *planner, tw_tensor t)
 {
-    return tw_planner_is_external(planner, t) || planner->done[planner->graph->tensors[t].producer];
+    tw_tensor root = planner->tensors[t].root;
+    return tw_planner_is_external(planner, root) ||
+           planner->done[planner->graph->tensors[root].producer];
 }
 
 static bool same_dims(const tw_tensor_desc *a, const tw_tensor_desc *b)
