@@ -36,7 +36,7 @@ static tw_status build_sgd(const tw_problem_args *args, const optimizer_problem 
                               .nesterov = tw_arg_int(args, "nesterov") != 0}};
     bool velocity = attrs.sgd.momentum != 0;
     tw_tensor_desc lr = tw_desc(TW_F32, 0, NULL);
-    tw_tensor in[TW_SGD_INPUTS] = {TW_NONE}, out[2] = {TW_NONE, -1};
+    tw_tensor in[TW_SGD_INPUTS] = {TW_NONE}, out[2] = {TW_NONE, TW_UNWANTED};
     TW_TRY(add_tensor(p, &p->param, &in[TW_SGD_PARAM]));
     TW_TRY(add_tensor(p, &p->param, &in[TW_SGD_GRAD]));
     if (velocity) TW_TRY(add_tensor(p, &p->state, &in[TW_SGD_VELOCITY]));

@@ -192,7 +192,7 @@ typedef struct window_row {
     double divisor;
 } window_row;
 
-/* Splits an index, less its plane's first, into the taps of a window; false unless they are real. */
+/* Splits an index, less its plane's first, into a window's taps; false unless they are real. */
 TW_INLINE bool split_index(const tw_pool_plan *plan, int64_t index, const window_row *row,
                            int64_t *tap)
 {

@@ -16,12 +16,20 @@ typedef struct maximum {
     vi ordinal;
 } maximum;
 
+/* How a window's lanes are read; constants where the compiler is to make a special case of them. */
+typedef struct reader {
+    tw_dtype type;
+    int64_t lane;
+    int count;
+    bool indices;
+} reader;
+
 /* A lane's maximum gives way to a greater one, or to the first NaN. */
-TW_INLINE maximum max_window(const tw_pool_plan *plan, const void *x, const window *w, int count)
+TW_INLINE maximum max_window(const tw_pool_plan *plan, const void *x, const window *w,
+                             const reader from)
 {
     const int64_t *ordinal_step = plan->ordinal_step;
     const tw_pool_range *r = w->real;
-    bool indices = plan->index_type != TW_AUTO;
     int64_t first = 0;
     for (int i = 0; i < TW_MAX_SPATIAL; i++) first += r[i].first * ordinal_step[i];
     maximum best = {vf_set(-INFINITY), vi_set((int32_t)first)};
@@ -30,10 +38,10 @@ TW_INLINE maximum max_window(const tw_pool_plan *plan, const void *x, const wind
             int64_t at = w->at + d * w->step[0] + h * w->step[1];
             int64_t ordinal = d * ordinal_step[0] + h * ordinal_step[1];
             for (int64_t k = r[2].first; k < r[2].last; k++) {
-                vf v = load_lanes(plan->x_type, x, at + k * w->step[2], w->lane, count);
+                vf v = load_lanes(from.type, x, at + k * w->step[2], from.lane, from.count);
                 vm more = vm_and(vm_not(vf_le(v, best.value)), vf_eq(best.value, best.value));
                 best.value = vf_select(more, v, best.value);
-                if (!indices) continue;
+                if (!from.indices) continue;
                 vi here = vi_set((int32_t)(ordinal + k * ordinal_step[2]));
                 best.ordinal = vi_select(more, here, best.ordinal);
             }
@@ -42,7 +50,7 @@ TW_INLINE maximum max_window(const tw_pool_plan *plan, const void *x, const wind
 }
 
 /* Partial sums of 64 taps at most keep the rounding error of large windows small. */
-TW_INLINE vf average_window(const tw_pool_plan *plan, const void *x, const window *w, int count)
+TW_INLINE vf average_window(const void *x, const window *w, const reader from)
 {
     const tw_pool_range *r = w->real;
     vf sum = vf_zero();
@@ -52,28 +60,47 @@ TW_INLINE vf average_window(const tw_pool_plan *plan, const void *x, const windo
             while (k < r[2].last) {
                 int64_t end = k + 64 < r[2].last ? k + 64 : r[2].last;
                 vf part = vf_zero();
-                for (; k < end; k++)
-                    part = vf_add(part,
-                                  load_lanes(plan->x_type, x, at + k * w->step[2], w->lane, count));
+                for (; k < end; k++) {
+                    int64_t tap = at + k * w->step[2];
+                    part = vf_add(part, load_lanes(from.type, x, tap, from.lane, from.count));
+                }
                 sum = vf_add(sum, part);
             }
         }
     return vf_mul(sum, vf_set(w->scale));
 }
 
-TW_INLINE void pool_lanes(const tw_launch *launch, const window *w, int64_t y_at, int64_t index_at,
-                          int count)
+TW_INLINE void pool_window(const tw_launch *launch, const window *w, int64_t y_at, int64_t index_at,
+                           const reader from)
 {
     const tw_pool_plan *plan = launch->state;
     if (!plan->max) {
-        vf mean = average_window(plan, launch->in[0], w, count);
-        store_lanes(plan->y_type, launch->out[0], y_at, mean, count);
+        vf mean = average_window(launch->in[0], w, from);
+        store_lanes(plan->y_type, launch->out[0], y_at, mean, from.count);
         return;
     }
-    maximum best = max_window(plan, launch->in[0], w, count);
-    store_lanes(plan->y_type, launch->out[0], y_at, best.value, count);
-    if (plan->index_type != TW_AUTO)
-        store_indices(plan, launch->out[1], index_at, best.ordinal, w->base, count);
+    maximum best = max_window(plan, launch->in[0], w, from);
+    store_lanes(plan->y_type, launch->out[0], y_at, best.value, from.count);
+    if (from.indices)
+        store_indices(plan, launch->out[1], index_at, best.ordinal, w->base, from.count);
+}
+
+/* Whole vectors of f32 next to each other, or every second one, are the usual cases. */
+static void pool_lanes(const tw_launch *launch, const window *w, int64_t y_at, int64_t index_at,
+                       int count)
+{
+    const tw_pool_plan *plan = launch->state;
+    bool indices = plan->index_type != TW_AUTO, usual = plan->x_type == TW_F32 && count == VLANES;
+    if (usual && w->lane == 1 && indices)
+        pool_window(launch, w, y_at, index_at, (reader){TW_F32, 1, VLANES, true});
+    else if (usual && w->lane == 1)
+        pool_window(launch, w, y_at, index_at, (reader){TW_F32, 1, VLANES, false});
+    else if (usual && w->lane == 2 && indices)
+        pool_window(launch, w, y_at, index_at, (reader){TW_F32, 2, VLANES, true});
+    else if (usual && w->lane == 2)
+        pool_window(launch, w, y_at, index_at, (reader){TW_F32, 2, VLANES, false});
+    else
+        pool_window(launch, w, y_at, index_at, (reader){plan->x_type, w->lane, count, indices});
 }
 
 /* One row of the output, at n, c (0 by channel), and o[0], o[1]. */
@@ -157,13 +184,14 @@ static void pool_columns(const tw_launch *launch, output_row *row)
         int64_t count = 1;
         if (plan->vectors && o >= whole.first && o < whole.last) count = whole.last - o;
         if (count > VLANES) count = VLANES;
+        if (count > 1 && count < VLANES && whole.last - whole.first >= VLANES) {
+            o = whole.last - VLANES; /* a whole vector, of which some are computed again */
+            count = VLANES;
+        }
         set_column(plan, row, o);
         int64_t y_at = row->y_at + o * plan->y.axis[2];
         int64_t index_at = row->index_at + o * plan->index.axis[2];
-        if (count == VLANES)
-            pool_lanes(launch, &row->w, y_at, index_at, VLANES);
-        else
-            pool_lanes(launch, &row->w, y_at, index_at, (int)count);
+        pool_lanes(launch, &row->w, y_at, index_at, (int)count);
         o += count;
     }
 }

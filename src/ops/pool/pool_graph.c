@@ -239,7 +239,7 @@ static tw_status gradient_pool_backward(const tw_gradient *gradient)
         "pool_backward: the second derivative of max pooling is not defined here; only average "
         "pooling can be differentiated twice");
     TW_TRY(builder->describe(builder->graph, gradient->in[0], &dy));
-    tw_tensor out[2] = {TW_NONE, -1};
+    tw_tensor out[2] = {TW_NONE, TW_UNWANTED};
     TW_TRY(tw_grad_virtual(builder, dy.dtype, dy.rank, dy.dims, &out[0]));
     TW_TRY(builder->add(builder->graph, TW_OP_POOL, gradient->attrs, 1, gradient->dy, 2, out));
     gradient->dx[0] = out[0];

@@ -97,7 +97,7 @@ static tw_status problem(const tw_problem_args *args, const tw_builder *builder)
 {
     static const char *const passes[] = {"fwd", "bwd", NULL};
     pool_problem p = {.builder = builder};
-    tw_tensor in[2] = {TW_NONE, TW_NONE}, out[2] = {TW_NONE, -1};
+    tw_tensor in[2] = {TW_NONE, TW_NONE}, out[2] = {TW_NONE, TW_UNWANTED};
     int32_t pass;
     TW_TRY(tw_arg_choice(args, "pass", passes, &pass));
     TW_TRY(describe_tensors(args, &p));
