@@ -36,7 +36,8 @@ enum {
     PITCH = 24
 };
 
-/* y[n,k,h,w] = relu(anchor + bias[k]), with the anchor as rows of pixels and columns of channels. */
+/* y[n,k,h,w] = relu(anchor + bias[k]), with the anchor as rows of pixels and columns of
+ * channels. */
 static const tw_chain_step steps[2] = {
     {.attrs = {.mode = TW_PW_ADD, .alpha = 1, .compute = TW_F32},
      .a = 0,

@@ -10,7 +10,7 @@
 
 enum { TILE_ELEMENTS = 16384, STRIDED_ROWS = 64, STRIDED_COLS = 256 };
 
-/* ---- The space ---------------------------------------------------------------------------------- */
+/* ---- The space ------------------------------------------------------------------------------- */
 
 /* A chain with operand lists of its own, for rearranging dims. */
 typedef struct space {
@@ -118,7 +118,7 @@ static bool strided_columns(space *s, int32_t col_dim)
     return false;
 }
 
-/* ---- The kernel --------------------------------------------------------------------------------- */
+/* ---- The kernel ------------------------------------------------------------------------------ */
 
 typedef struct chain_state {
     const tw_chain_program *program;

@@ -29,11 +29,12 @@ static int find_kernels(void **state)
 
 static int pick(uint64_t *seed, int n) { return (int)(th_random(seed) % (uint64_t)n); }
 
-/* ---- Every mode -------------------------------------------------------------------------------- */
+/* ---- Every mode ------------------------------------------------------------------------------ */
 
 static double sigma(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
 
-/* The size of what is added up in the result: cancellation loses digits of that. NaN counts as 0. */
+/* The size of what is added up in the result: cancellation loses digits of that. NaN counts as
+ * 0. */
 static double summed(const tw_pointwise_attrs *p, double a, double b, double c)
 {
     double v = 1.5957691216 * b * (1 + 0.044715 * b * b), e = exp(fmin(b, 20));
@@ -178,7 +179,7 @@ static void test_modes(void **state)
     check_mode(TW_PW_CLIP, &alpha);
 }
 
-/* ---- Shapes, strides, types ----------------------------------------------------------------------- */
+/* ---- Shapes, strides, types ------------------------------------------------------------------ */
 
 /* A tensor of `dims` in a random memory order, with gaps. */
 static th_tensor make_scattered(tw_dtype type, int rank, const int64_t *dims, uint64_t *seed)
@@ -292,7 +293,7 @@ static void test_in_place(void **state)
     }
 }
 
-/* ---- Chains ------------------------------------------------------------------------------------------ */
+/* ---- Chains ---------------------------------------------------------------------------------- */
 
 enum { MAX_LOADS = 4, MAX_STEPS = 10, MAX_STORES = 3 };
 

@@ -144,7 +144,7 @@ static void test_bytes(void **state)
     assert_true(ran >= 26);
 }
 
-/* ---- Inference ------------------------------------------------------------------------------------ */
+/* ---- Inference ------------------------------------------------------------------------------- */
 
 static tw_status infer(tw_pointwise_attrs pointwise, int n_in, th_tensor *const *in,
                        tw_attrs *attrs, tw_tensor_desc *y)

@@ -16,7 +16,7 @@
 
 typedef long double real;
 
-/* ---- Formulas in long double, as the table of modes states them, with no care for extremes -------- */
+/* ---- Formulas in long double, as the table of modes states them, with no care for extremes --- */
 
 static real sigma(real x) { return 1 / (1 + expl(-x)); }
 static real cdf(real x) { return (1 + erfl(x / sqrtl(2))) / 2; }
@@ -186,7 +186,7 @@ static void test_reference_formulas(void **state)
         for (size_t t = 0; t < 4; t++) check_formula(&formulas[i], types[t]);
 }
 
-/* ---- Specials, on every kernel ------------------------------------------------------------------ */
+/* ---- Specials, on every kernel --------------------------------------------------------------- */
 
 typedef struct special {
     tw_pointwise_mode mode;

@@ -11,7 +11,7 @@
 
 enum { SEGMENT = 64 }; /* elements converted at a time where they must be gathered or narrowed */
 
-/* ---- Loads of contiguous elements ------------------------------------------------------------- */
+/* ---- Loads of contiguous elements ------------------------------------------------------------ */
 
 #define LOAD_ROW(type, element, vector_load)                                                       \
     static void load_##type(const void *from, int64_t n, float *to)                                \
@@ -75,7 +75,7 @@ static void load_row(tw_dtype type, const void *from, int64_t n, float *to)
     for (int64_t i = 0; i < n; i++) to[i] = (float)tw_load(type, from, i);
 }
 
-/* ---- Rounding in registers ---------------------------------------------------------------------- */
+/* ---- Rounding in registers ------------------------------------------------------------------- */
 
 TW_INLINE vf saturated(vf x, float most) { return vf_max(vf_min(x, vf_set(most)), vf_set(-most)); }
 
@@ -148,7 +148,7 @@ static void round_row(tw_dtype type, uint32_t convert, float *p, int64_t n)
     }
 }
 
-/* ---- Stores of contiguous elements ---------------------------------------------------------------- */
+/* ---- Stores of contiguous elements ----------------------------------------------------------- */
 
 static void store_f32(const float *from, int64_t n, bool saturate, void *to)
 {
@@ -229,7 +229,7 @@ static void store_row(tw_dtype type, uint32_t convert, const float *from, int64_
     }
 }
 
-/* ---- Strided elements ----------------------------------------------------------------------------- */
+/* ---- Strided elements ------------------------------------------------------------------------ */
 
 /* Copies n elements of `bytes` bytes, `from_step` and `to_step` bytes apart. */
 static void copy_strided(int64_t bytes, const char *from, int64_t from_step, char *to,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pointwise modes in f32 vectors: MATH(NAME, expression in a, b, c, alpha, beta). Gradient modes
+ * The pointwise modes in f32 vectors: MATH(NAME, expression in a, b, c, alpha, beta). Gradient
+ * modes
  * take a = dy and b = x. Where a factor vanishes faster than the other grows, the product is 0 and
  * not inf·0: see damped().
  */
@@ -60,7 +61,7 @@ static inline double floor_mod(double a, double b)
     return (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* ---- Activations ------------------------------------------------------------------------------ */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
 TW_INLINE vf elu(vf a, vf alpha) { return vf_select(positive(a), a, vf_mul(alpha, vf_expm1(a))); }
 
@@ -150,7 +151,7 @@ TW_INLINE vf hard_swish_slope(vf x)
     return vf_select(vf_ge(x, vf_set(3)), vf_set(1), low);
 }
 
-/* ---- Whole numbers, |x| < 2^24 ------------------------------------------------------------------- */
+/* ---- Whole numbers, |x| < 2^24 --------------------------------------------------------------- */
 
 TW_INLINE vf shift_left(vf a, vf b)
 {
@@ -168,7 +169,7 @@ TW_INLINE vf shift_right(vf a, vf b)
 
 #define BITS(op, a, b) vf_from_vi(op(vi_from_vf(a), vi_from_vf(b)))
 
-/* ---- The table ------------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define MATH(NAME, expression)                                                                     \
     TW_INLINE vf math_##NAME(vf a, vf b, vf c, vf alpha, vf beta)                                  \

@@ -34,7 +34,7 @@ typedef struct compiler {
 static int32_t first_step_value(const compiler *k) { return 1 + k->chain->n_loads; }
 static bool is_load(const compiler *k, int32_t v) { return v >= 1 && v <= k->chain->n_loads; }
 
-/* ---- Dims ---------------------------------------------------------------------------------------- */
+/* ---- Dims ------------------------------------------------------------------------------------ */
 
 static bool has_index(const tw_chain *chain)
 {
@@ -113,7 +113,7 @@ static void set_dims(compiler *k, int32_t col_dim)
     if (p->n_rows_dims == 0) p->row_dims[p->n_rows_dims++] = 1;
 }
 
-/* ---- Values ---------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool is_direct(const tw_chain_operand *o)
 {
@@ -180,7 +180,7 @@ static bool store_rounds(const compiler *k, const tw_chain_step *step, int32_t v
     return readers == 1 && same && k->last_step[value] < 0;
 }
 
-/* ---- Instructions ------------------------------------------------------------------------------------- */
+/* ---- Instructions ---------------------------------------------------------------------------- */
 
 static tw_chain_instruction *emit(compiler *k, tw_chain_action action, int32_t value)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The chain interpreter over the vector types: see chain_run.h, and chain_program.h for what it
- * executes. A tile is worked on in chunks: some columns of some rows that lie evenly in memory, small
- * enough that all staged values fit the first-level cache. Each instruction passes over the chunk.
+ * executes. A tile is worked on in chunks: some columns of some rows that lie evenly in memory,
+ * small enough that all staged values fit the first-level cache. Each instruction passes over the
+ * chunk.
  */
 #include "tile/cpu/chain_convert.h"
 #include "tile/cpu/chain_math.h"
 #include "tile/cpu/chain_program.h"
 
-/* ---- Steps --------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 typedef struct rows_of {
     float *data;
@@ -64,7 +65,7 @@ static const step_fn steps[TW_PW_END] = {
 #undef TW_POINTWISE
 };
 
-/* ---- A chunk -------------------------------------------------------------------------------------- */
+/* ---- A chunk --------------------------------------------------------------------------------- */
 
 typedef struct chunk {
     const tw_chain_tile *tile;
@@ -273,7 +274,7 @@ static void run_instructions(const chunk *k, const tw_chain_instruction *list, i
     }
 }
 
-/* ---- A tile -------------------------------------------------------------------------------------- */
+/* ---- A tile ---------------------------------------------------------------------------------- */
 
 static void set_row(chunk *k, int64_t row)
 {

@@ -3,8 +3,8 @@
  * Elementary functions of f32 vectors. Limits, NaN, infinities, subnormal arguments and results are
  * those of the C library; the sign of a zero result is not promised except where it is exact.
  *
- * Largest error found, in units in the last place, over 20 million floats of all exponents, the worst
- * of the targets:
+ * Largest error found, in units in the last place, over 20 million floats of all exponents, the
+ * worst of the targets:
  *
  *   exp 1.0  expm1 1.5  log 0.8  log1p 0.9  tanh 1.4  sigmoid 2.4  its slope 4.3  erf 1.3
  *   normal distribution 5.1, density 2.1  sin cos 1.6  tan 3.4  pow 0.51
@@ -38,7 +38,7 @@ TW_INLINE vf vf_copysign(vf magnitude, vf sign)
     return vf_bits(vi_or(vi_bits(vf_abs(magnitude)), vi_bits(vf_and_bits(sign, 0x80000000u))));
 }
 
-/* ---- Exponentials -------------------------------------------------------------------------------- */
+/* ---- Exponentials ---------------------------------------------------------------------------- */
 
 /* 2^n, -126 <= n <= 127 */
 TW_INLINE vf vf_power_of_two(vi n) { return vf_bits(vi_shl(vi_add(n, vi_set(127)), 23)); }
@@ -104,7 +104,7 @@ TW_INLINE vf vf_expm1(vf x)
     return vf_select(vf_lt(vf_abs(x), vf_set(0x1p-25f)), x, vf_add(y, y));
 }
 
-/* ---- Logarithms ----------------------------------------------------------------------------------- */
+/* ---- Logarithms ------------------------------------------------------------------------------ */
 
 /* log(x) + extra for finite positive x, subnormal ones included. x = m·2^e with m in
  * [sqrt(1/2), sqrt(2)). */
@@ -127,7 +127,8 @@ TW_INLINE vf vf_log_positive(vf x, vf extra)
     return vf_fma(exponent, vf_set(VF_LN2_HIGH), vf_add(f, low));
 }
 
-/* Puts in what a logarithm is outside of (0, inf): -inf at 0, NaN below, inf and NaN as they are. */
+/* Puts in what a logarithm is outside of (0, inf): -inf at 0, NaN below, inf and NaN as they
+ * are. */
 TW_INLINE vf vf_log_limits(vf x, vf y)
 {
     y = vf_select(vf_eq(x, vf_zero()), vf_set(-INFINITY), y);
@@ -148,7 +149,7 @@ TW_INLINE vf vf_log1p(vf x)
     return vf_select(vf_lt(vf_abs(x), vf_set(0x1p-25f)), x, y);
 }
 
-/* ---- Sigmoid, tanh ---------------------------------------------------------------------------------- */
+/* ---- Sigmoid, tanh --------------------------------------------------------------------------- */
 
 TW_INLINE vf vf_sigmoid(vf x)
 {
@@ -187,7 +188,7 @@ TW_INLINE vf vf_tanh(vf x)
     return vf_copysign(vf_select(vf_lt(size, vf_set(0.625f)), near, far), x);
 }
 
-/* ---- Error function and the normal distribution ----------------------------------------------------- */
+/* ---- Error function and the normal distribution ---------------------------------------------- */
 
 /* exp(z²)·erfc(z) for 0 <= z <= 10.3, a polynomial in (z - 3)/(z + 3) */
 TW_INLINE vf vf_erfcx(vf z)
@@ -251,7 +252,7 @@ TW_INLINE vf vf_gelu(vf x)
     return vf_select(vf_gt(x, vf_zero()), positive, negative);
 }
 
-/* ---- Trigonometry -------------------------------------------------------------------------------------- */
+/* ---- Trigonometry ---------------------------------------------------------------------------- */
 
 /* Calls f on every lane: for arguments and functions that are too rare for code of their own. */
 TW_INLINE vf vf_each(double (*f)(double), vf x)
@@ -325,7 +326,7 @@ TW_INLINE vf vf_tan(vf x)
     return vf_select(odd, vf_neg(y), y);
 }
 
-/* ---- Powers --------------------------------------------------------------------------------------------- */
+/* ---- Powers ---------------------------------------------------------------------------------- */
 
 TW_INLINE vf vf_pow(vf x, vf y)
 {
