@@ -11,6 +11,7 @@
 #define TW_CLI_PROBLEM_SET_H
 
 #include "core/alloc.h"
+#include <tilework/graph.h>
 
 typedef struct problem {
     const char *text, *name; /* name: "" if there is none */

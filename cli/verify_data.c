@@ -151,19 +151,20 @@ double operand_get(const operand *o, int64_t linear)
 
 void operand_set(operand *o, int64_t linear, double value)
 {
-    tw_store(o->desc.dtype, o->first, operand_offset(o, linear), value, TW_CONVERT_SATURATE);
+    tw_store(o->desc.dtype, o->first, operand_offset(o, linear), value, 0);
 }
 
 bool operand_is_float(const operand *o) { return tw_dtype_is_float(o->desc.dtype); }
 
-void operands_map(operands *dst, const operands *src, double (*function)(double value, void *arg),
-                  void *arg)
+void operands_map(operands *dst, const operands *src, operand_function function, void *arg)
 {
+    int32_t ordinal = 0;
     for (int32_t i = 0; i < src->n; i++) {
         const operand *from = &src->items[i];
         if (from->output || !operand_is_float(from)) continue;
         for (int64_t e = 0; e < from->elements; e++)
-            operand_set(&dst->items[i], e, function(operand_get(from, e), arg));
+            operand_set(&dst->items[i], e, function(operand_get(from, e), ordinal, arg));
+        ordinal++;
     }
 }
 
@@ -223,11 +224,16 @@ static operand *find(operands *set, const char *name, bool output)
     return NULL;
 }
 
-/* Class numbers, probabilities, and moments that a square root is taken of. */
-static void constrain(operands *set, uint64_t *state)
+static void make_absolute(operand *o)
+{
+    for (int64_t e = 0; e < o->elements; e++) operand_set(o, e, fabs(operand_get(o, e)));
+}
+
+/* Class numbers, probabilities, what a square root or a logarithm is taken of. */
+static void constrain(operands *set, const problem *p, uint64_t *state)
 {
     operand *labels = find(set, "labels", false), *logits = find(set, "logits", false);
-    operand *v = find(set, "v", false);
+    operand *v = find(set, "v", false), *x = find(set, "x", false);
     for (int64_t e = 0; labels && logits && e < labels->elements; e++) {
         int64_t classes = logits->desc.dims[logits->desc.rank > 1];
         if (operand_is_float(labels))
@@ -235,7 +241,8 @@ static void constrain(operands *set, uint64_t *state)
         else if (classes > 0)
             operand_set(labels, e, (double)(random_next(state) % (uint64_t)classes % 120));
     }
-    for (int64_t e = 0; v && e < v->elements; e++) operand_set(v, e, fabs(operand_get(v, e)));
+    if (x && strstr(p->text, "mode=log_sum ")) make_absolute(x);
+    if (v) make_absolute(v);
 }
 
 /* ---- What a forward operation hands to its gradient ---------------------------------------------- */
@@ -304,7 +311,7 @@ tw_status operands_fill(operands *set, const problem *p, fill how, uint64_t seed
     uint64_t state = seed * 0x9E3779B97F4A7C15u + (uint64_t)how;
     for (int32_t i = 0; i < set->n; i++)
         if (!set->items[i].output) fill_operand(&set->items[i], how, &state);
-    constrain(set, &state);
+    constrain(set, p, &state);
     if (!forward_text(p->text, text, sizeof text)) return TW_OK;
     return run_forward(set, text, how, &state);
 }

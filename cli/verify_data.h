@@ -50,9 +50,10 @@ double operand_get(const operand *o, int64_t linear);
 void operand_set(operand *o, int64_t linear, double value);
 bool operand_is_float(const operand *o);
 
+/* A new value for an element of the floating-point input number `index`. */
+typedef double (*operand_function)(double value, int32_t index, void *arg);
 /* dst[i] = function(src[i]) for every floating-point input of the same place. */
-void operands_map(operands *dst, const operands *src, double (*function)(double value, void *arg),
-                  void *arg);
+void operands_map(operands *dst, const operands *src, operand_function function, void *arg);
 /* The same bytes in all inputs. */
 void operands_copy_inputs(operands *dst, const operands *src);
 
