@@ -81,6 +81,10 @@ def _check_library(tree, report, library, listed):
             else:
                 report.notes.append(message + ": exported symbols were not checked")
         return
+    if not tree.explicit_build and \
+            os.path.getmtime(path) < os.path.getmtime(tree.path(LISTS[library])):
+        report.notes.append(f"{path} is older than {LISTS[library]} and was not checked")
+        return
     symbols = _tool("nm", "-D", "--defined-only", path)
     exported = {line.split()[2].split("@")[0] for line in symbols.splitlines()
                 if len(line.split()) == 3 and line.split()[1] not in "Aa"}

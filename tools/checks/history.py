@@ -18,8 +18,9 @@ def problem(subject):
 def check(tree, report):
     if not tree.is_git:
         return
-    # The root commit is not ours to name; merges name themselves.
-    log = tree.git("log", "--no-merges", "--min-parents=1", "--format=%h%x09%s")
+    # What upstream has cannot be reworded; the root commit is not ours; merges name themselves.
+    upstream = tree.git("for-each-ref", "--format=^%(refname)", "refs/remotes").split()
+    log = tree.git("log", "--no-merges", "--min-parents=1", "--format=%h%x09%s", "HEAD", *upstream)
     for line in log.splitlines():
         commit, subject = line.split("\t", 1)
         what = problem(subject)

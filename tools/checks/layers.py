@@ -31,6 +31,9 @@ _CALLS = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free|aligned_alloc|posix
                     r"|alloca|abort|exit|printf|puts|putchar|perror)\s*\(")
 
 
+_TEST = re.compile(r"_(test\.c|testing\.h|fuzz\.h)$")  # files that only tests include
+
+
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
 
@@ -56,7 +59,7 @@ def _layer(name):
 
 def _check_include(report, name, line, bracket, header):
     layer = _layer(name)
-    is_test = name.endswith(("_test.c", "_testing.h"))
+    is_test = bool(_TEST.search(name))
     if bracket == "<":
         if header.startswith("tilework/"):
             if not _PUBLIC.match(header):
@@ -64,8 +67,8 @@ def _check_include(report, name, line, bracket, header):
             return
         if _INTRINSIC_HEADERS.match(header) and layer != "arch":
             report.add(name, line, "intrinsics", f"<{header}> belongs to src/arch")
-        if _SYSTEM_HEADERS.match(header) and not is_test and not _is_system_file(name) \
-                and layer != "shim":
+        if name.startswith("src/") and _SYSTEM_HEADERS.match(header) and not is_test \
+                and not _is_system_file(name):
             report.add(name, line, "system", f"<{header}> belongs to src/core/*_posix.c, "
                        "src/core/*_windows.c or src/arch")
         return
@@ -99,7 +102,7 @@ def _is_system_file(name):
 
 def _check_words(report, name, source):
     layer = _layer(name)
-    is_test = name.endswith(("_test.c", "_testing.h"))
+    is_test = bool(_TEST.search(name))
     if layer != "arch" and not is_test and not _is_system_file(name) and layer != "shim":
         for match in _INTRINSICS.finditer(source):
             if match.group() in ("asm", "__asm__") and layer in ("formats", "train"):

@@ -74,7 +74,8 @@ def _check_family(tree, report, family, operations, reached):
     if not own:
         report.add(manifest, 1, "family", f"{folder}/{family}_test.c is missing")
     tested = "".join(csource.without_comments(tree.text(name) or "")
-                     for name in own + tree.under("tests", ending="_test.c"))
+                     for name in own + tree.under(folder, ending="_testing.h")
+                     + tree.under("tests", ending="_test.c"))
     _check_rows(tree, report, (family, manifest), operations, (reached, tested))
 
 

@@ -40,13 +40,14 @@ float doubled_sum(std::vector<float> &values)
     tw_plan *raw_plan = nullptr;
     must(tw_plan_create(graph.get(), nullptr, &raw_plan));
     const std::unique_ptr<tw_plan, Free> plan(raw_plan);
-    std::vector<unsigned char> workspace(static_cast<std::size_t>(tw_plan_workspace(plan.get())) + 64);
+    const int64_t bytes = tw_plan_workspace(plan.get());
+    std::vector<unsigned char> workspace(static_cast<std::size_t>(bytes) + 64);
     void *start = workspace.data();
     std::size_t room = workspace.size();
     start = std::align(64, room - 64, start, room);
     float result = 0;
     const tw_binding bindings[] = {{a, values.data()}, {sum, &result}};
-    must(tw_run(plan.get(), nullptr, 2, bindings, start, tw_plan_workspace(plan.get())));
+    must(tw_run(plan.get(), nullptr, 2, bindings, start, bytes));
     return result;
 }
 
