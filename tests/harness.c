@@ -19,7 +19,7 @@ static void die(const char *what)
     abort();
 }
 
-/* ---- Tensors ----------------------------------------------------------------------------------- */
+/* ---- Tensors -------------------------------------------------------------------------------- */
 
 static size_t page_round(size_t bytes)
 {
@@ -170,7 +170,7 @@ void th_fill_value(th_tensor *tensor, double value)
     for (int64_t i = 0, n = th_elements(tensor); i < n; i++) th_set(tensor, i, value);
 }
 
-/* ---- Kernels -------------------------------------------------------------------------------------- */
+/* ---- Kernels -------------------------------------------------------------------------------- */
 
 static bool runnable(const tw_kernel *kernel)
 {

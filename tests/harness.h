@@ -8,8 +8,8 @@
 
 #include "ops/kernel.h"
 
-/* A tensor in memory of its own: guard pages at both ends (the last element ends at the page), and a
- * pattern in every byte that no element uses. */
+/* A tensor in memory of its own: guard pages at both ends (the last element ends at the page), and
+ * a pattern in every byte that no element uses. */
 typedef struct th_tensor {
     tw_tensor_desc desc;
     void *data; /* element (0, 0, …) */
@@ -71,7 +71,8 @@ bool th_equal(const th_tensor *got, const th_tensor *want, const char *what);
  * magnitude is the same operation on |inputs|; NaN matches NaN, infinities themselves. */
 bool th_close(const th_tensor *got, const th_tensor *want, const th_tensor *magnitude,
               int64_t terms, const char *what);
-/* |got - want| <= ulps units in the last place of got's type at |want| (at least f32's least normal). */
+/* |got - want| <= ulps units in the last place of got's type at |want| (at least f32's least
+ * normal). */
 bool th_within_ulps(const th_tensor *got, const th_tensor *want, double ulps, const char *what);
 
 #endif

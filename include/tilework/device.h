@@ -27,15 +27,15 @@ TW_API tw_isa tw_cpu_isa(void);
 TW_API const char *tw_isa_name(tw_isa isa);
 
 typedef struct tw_cpu_info {
-    size_t size;             /* set to sizeof before the call */
+    size_t size; /* set to sizeof before the call */
     char vendor[16];
     char model[64];
-    tw_isa detected;         /* what CPUID says */
-    tw_isa used;             /* after TW_MAX_ISA */
-    int32_t logical_cpus;    /* that this process may run on */
+    tw_isa detected;                       /* what CPUID says */
+    tw_isa used;                           /* after TW_MAX_ISA */
+    int32_t logical_cpus;                  /* that this process may run on */
     int64_t l1d_bytes, l2_bytes, l3_bytes; /* per core, per core, shared; 0 if unknown */
-    int64_t memory_bytes;    /* physical */
-    char features[256];      /* space-separated: "avx2 fma avx512f avx512_vnni amx_bf16 …" */
+    int64_t memory_bytes;                  /* physical */
+    char features[256]; /* space-separated: "avx2 fma avx512f avx512_vnni amx_bf16 …" */
 } tw_cpu_info;
 
 TW_API tw_status tw_cpu_describe(tw_cpu_info *info);
@@ -53,8 +53,8 @@ typedef void (*tw_parallel_for)(void *user, int64_t n, tw_task task, void *arg);
 
 typedef struct tw_context_options {
     size_t size;
-    int32_t threads;               /* 0: TW_THREADS, else one for each CPU we may run on */
-    tw_parallel_for parallel_for;  /* NULL: the context's own pool */
+    int32_t threads;              /* 0: TW_THREADS, else one for each CPU we may run on */
+    tw_parallel_for parallel_for; /* NULL: the context's own pool */
     void *parallel_user;
 } tw_context_options;
 

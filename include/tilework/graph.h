@@ -7,9 +7,10 @@
  * one thread, then share freely. On failure a call leaves the graph as it was.
  *
  * Outputs. Each operation takes `tw_tensor *y`. If *y is TW_NONE, a virtual tensor of the inferred
- * shape is made and its number stored. If *y names a tensor that has no producer yet, its shape must
- * be the inferred one, and its element type and strides are honoured: the result is converted once,
- * on store. Pass the address of a tensor variable initialised to TW_NONE unless you need the latter.
+ * shape is made and its number stored. If *y names a tensor that has no producer yet, its shape
+ * must be the inferred one, and its element type and strides are honoured: the result is converted
+ * once, on store. Pass the address of a tensor variable initialised to TW_NONE unless you need the
+ * latter.
  *
  * Attribute structs: zero-initialise, set what you need, leave `size` 0 or sizeof. NULL means all
  * defaults. A zero stride, dilation or group count means 1.
@@ -29,7 +30,7 @@ TW_API tw_status tw_graph_create(tw_graph **graph);
 TW_API void tw_graph_free(tw_graph *graph); /* NULL is fine; plans do not need their graph */
 TW_API tw_status tw_graph_copy(const tw_graph *graph, tw_graph **copy);
 
-/* ---- Tensors ------------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* Declares a tensor. With no producer it is an input, bound at run time (a virtual tensor needs a
  * producer before a plan is made). With one it is an output bound at run time, or virtual. */
@@ -57,7 +58,7 @@ TW_API int32_t tw_graph_op_count(const tw_graph *graph);
  * either of the two, not both. Every reader of the old value runs before it is overwritten. */
 TW_API tw_status tw_graph_donate(tw_graph *graph, tw_tensor output, tw_tensor input);
 
-/* ---- Differentiation ----------------------------------------------------------------------- */
+/* ---- Differentiation ------------------------------------------------------------------------- */
 
 typedef struct tw_backward_options {
     size_t size;
@@ -69,11 +70,12 @@ typedef struct tw_backward_options {
  * a virtual tensor of wrt[i]'s shape; zeros where nothing depends on it. With `cut` the values that
  * the backward part needs are kept in one reserve tensor, whose number goes to *reserve: an output
  * of the forward phase, an input of the backward one, of u8, sized here. */
-TW_API tw_status tw_graph_backward(tw_graph *graph, int32_t n_of, const tw_tensor *of, int32_t n_wrt,
-                                   const tw_tensor *wrt, const tw_backward_options *options,
-                                   tw_tensor *grads, tw_tensor *reserve);
+TW_API tw_status tw_graph_backward(tw_graph *graph, int32_t n_of, const tw_tensor *of,
+                                   int32_t n_wrt, const tw_tensor *wrt,
+                                   const tw_backward_options *options, tw_tensor *grads,
+                                   tw_tensor *reserve);
 
-/* ---- Matrix products and convolution -------------------------------------------------------- */
+/* ---- Matrix products and convolution --------------------------------------------------------- */
 
 typedef struct tw_matmul_attrs {
     size_t size;
@@ -101,19 +103,21 @@ typedef struct tw_conv_attrs {
 
 /* y[N,K,…] from x[N,C,…] and w[K,C/groups,…], one to three spatial dims. Padding is skipped, not
  * multiplied by zero. Fuse bias and activation by adding them with pointwise operations. */
-TW_API tw_status tw_graph_conv(tw_graph *graph, tw_tensor x, tw_tensor w, const tw_conv_attrs *attrs,
-                               tw_tensor *y);
+TW_API tw_status tw_graph_conv(tw_graph *graph, tw_tensor x, tw_tensor w,
+                               const tw_conv_attrs *attrs, tw_tensor *y);
 
 /* Gradient of conv by x. `dims` is x's shape (needed: a strided convolution forgets it); it may be
  * NULL when *dx is declared. */
 TW_API tw_status tw_graph_conv_dgrad(tw_graph *graph, tw_tensor dy, tw_tensor w,
-                                     const tw_conv_attrs *attrs, const int64_t *dims, tw_tensor *dx);
+                                     const tw_conv_attrs *attrs, const int64_t *dims,
+                                     tw_tensor *dx);
 
 /* Gradient of conv by w; `dims` is w's shape, or NULL when *dw is declared. */
 TW_API tw_status tw_graph_conv_wgrad(tw_graph *graph, tw_tensor x, tw_tensor dy,
-                                     const tw_conv_attrs *attrs, const int64_t *dims, tw_tensor *dw);
+                                     const tw_conv_attrs *attrs, const int64_t *dims,
+                                     tw_tensor *dw);
 
-/* ---- Pooling -------------------------------------------------------------------------------- */
+/* ---- Pooling --------------------------------------------------------------------------------- */
 
 typedef enum tw_pool_mode { TW_POOL_MAX = 0, TW_POOL_AVERAGE = 1 } tw_pool_mode;
 
@@ -131,10 +135,10 @@ typedef struct tw_pool_attrs {
     int64_t dilation[TW_MAX_SPATIAL];
     int64_t pad_lo[TW_MAX_SPATIAL];
     int64_t pad_hi[TW_MAX_SPATIAL];
-    bool ceil_mode;        /* the last, partial window counts if it starts inside input + pad_lo */
-    bool include_pad;      /* average: declared padding counts in the divisor */
-    bool column_major;     /* index order of the spatial dims (ONNX storage_order 1) */
-    tw_pool_index index;   /* meaning of the second output of max pooling */
+    bool ceil_mode;      /* the last, partial window counts if it starts inside input + pad_lo */
+    bool include_pad;    /* average: declared padding counts in the divisor */
+    bool column_major;   /* index order of the spatial dims (ONNX storage_order 1) */
+    tw_pool_index index; /* meaning of the second output of max pooling */
 } tw_pool_attrs;
 
 /* y (and indices, if not NULL: i64 unless declared otherwise) of x[N,C,…]. */
@@ -146,7 +150,7 @@ TW_API tw_status tw_graph_pool_backward(tw_graph *graph, tw_tensor dy, tw_tensor
                                         const tw_pool_attrs *attrs, const int64_t *dims,
                                         tw_tensor *dx);
 
-/* ---- Pointwise ------------------------------------------------------------------------------ */
+/* ---- Pointwise ------------------------------------------------------------------------------- */
 
 /* Modes, with arity and formula, are the table in tilework/pointwise.def. */
 typedef enum tw_pointwise_mode {
@@ -161,9 +165,9 @@ typedef struct tw_pointwise_attrs {
     tw_pointwise_mode mode;
     double alpha, beta; /* parameters of some modes; their meaning and default are in the table */
     bool has_alpha, has_beta;
-    int64_t axis;       /* GEN_INDEX */
-    tw_dtype compute;   /* type of the arithmetic; TW_AUTO: f32, or f64 / integer as the inputs are */
-    uint32_t convert;   /* TW_CONVERT_* for the store */
+    int64_t axis;     /* GEN_INDEX */
+    tw_dtype compute; /* type of the arithmetic; TW_AUTO: f32, or f64 / integer as the inputs are */
+    uint32_t convert; /* TW_CONVERT_* for the store */
 } tw_pointwise_attrs;
 
 /* y = mode(a, b, c), broadcasting as NumPy does; unused operands TW_NONE. Compare and logical modes
@@ -183,19 +187,30 @@ TW_API tw_status tw_graph_cast(tw_graph *graph, tw_tensor x, tw_dtype dtype, uin
 /* ---- Reduction, softmax, losses -------------------------------------------------------------- */
 
 typedef enum tw_reduce_mode {
-    TW_REDUCE_SUM = 0, TW_REDUCE_MEAN = 1, TW_REDUCE_MAX = 2, TW_REDUCE_MIN = 3,
-    TW_REDUCE_PROD = 4, TW_REDUCE_L1 = 5, TW_REDUCE_L2 = 6, TW_REDUCE_LOG_SUM = 7,
-    TW_REDUCE_LOG_SUM_EXP = 8, TW_REDUCE_SUM_SQUARE = 9, TW_REDUCE_ANY = 10, TW_REDUCE_ALL = 11,
-    TW_REDUCE_ARGMAX = 12, TW_REDUCE_ARGMIN = 13, TW_REDUCE_AMAX = 14,
+    TW_REDUCE_SUM = 0,
+    TW_REDUCE_MEAN = 1,
+    TW_REDUCE_MAX = 2,
+    TW_REDUCE_MIN = 3,
+    TW_REDUCE_PROD = 4,
+    TW_REDUCE_L1 = 5,
+    TW_REDUCE_L2 = 6,
+    TW_REDUCE_LOG_SUM = 7,
+    TW_REDUCE_LOG_SUM_EXP = 8,
+    TW_REDUCE_SUM_SQUARE = 9,
+    TW_REDUCE_ANY = 10,
+    TW_REDUCE_ALL = 11,
+    TW_REDUCE_ARGMAX = 12,
+    TW_REDUCE_ARGMIN = 13,
+    TW_REDUCE_AMAX = 14,
     TW_REDUCE_PROD_NONZERO = 15 /* product of the non-zero elements */
 } tw_reduce_mode;
 
 typedef struct tw_reduce_attrs {
     size_t size;
     tw_reduce_mode mode;
-    uint32_t axes;      /* bit d set: dim d is reduced. Bits beyond the rank are an error. 0: none */
-    bool drop;          /* true: reduced dims disappear; false: they stay as 1 */
-    bool last_index;    /* arg modes: the last of equals instead of the first */
+    uint32_t axes;   /* bit d set: dim d is reduced. Bits beyond the rank are an error. 0: none */
+    bool drop;       /* true: reduced dims disappear; false: they stay as 1 */
+    bool last_index; /* arg modes: the last of equals instead of the first */
     tw_dtype compute;
 } tw_reduce_attrs;
 
@@ -221,7 +236,7 @@ typedef struct tw_cross_entropy_attrs {
     tw_reduction reduction; /* MEAN divides by the labels that count */
     double smoothing;       /* label smoothing, 0 to 1 */
     bool has_ignore;
-    int64_t ignore;         /* label that does not count */
+    int64_t ignore; /* label that does not count */
 } tw_cross_entropy_attrs;
 
 /* Softmax cross-entropy of logits [N,C,…] with integer labels [N,…], or probabilities of the
@@ -229,12 +244,12 @@ typedef struct tw_cross_entropy_attrs {
 TW_API tw_status tw_graph_cross_entropy(tw_graph *graph, tw_tensor logits, tw_tensor labels,
                                         const tw_cross_entropy_attrs *attrs, tw_tensor *loss,
                                         tw_tensor *lse);
-TW_API tw_status tw_graph_cross_entropy_backward(tw_graph *graph, tw_tensor logits, tw_tensor labels,
-                                                 tw_tensor lse, tw_tensor dloss,
+TW_API tw_status tw_graph_cross_entropy_backward(tw_graph *graph, tw_tensor logits,
+                                                 tw_tensor labels, tw_tensor lse, tw_tensor dloss,
                                                  const tw_cross_entropy_attrs *attrs,
                                                  tw_tensor *dlogits);
 
-/* ---- Random numbers (Philox 4x32-10: the same on every backend) ------------------------------- */
+/* ---- Random numbers (Philox 4x32-10: the same on every backend) ------------------------------ */
 
 typedef enum tw_distribution {
     TW_RANDOM_UNIFORM = 0,   /* [a, b) */
@@ -250,11 +265,11 @@ typedef struct tw_random_attrs {
     int64_t seed, offset; /* used where no seed / offset tensor is given */
 } tw_random_attrs;
 
-/* Fills a tensor of `rank` dims (or declared *y). Element i, row-major, depends on (seed, offset, i)
- * alone. seed, offset: i64 scalars, or TW_NONE. */
+/* Fills a tensor of `rank` dims (or declared *y). Element i, row-major, depends on (seed, offset,
+ * i) alone. seed, offset: i64 scalars, or TW_NONE. */
 TW_API tw_status tw_graph_random(tw_graph *graph, const tw_random_attrs *attrs, tw_dtype dtype,
-                                 int32_t rank, const int64_t *dims, tw_tensor seed, tw_tensor offset,
-                                 tw_tensor *y);
+                                 int32_t rank, const int64_t *dims, tw_tensor seed,
+                                 tw_tensor offset, tw_tensor *y);
 
 typedef struct tw_dropout_attrs {
     size_t size;
@@ -268,12 +283,13 @@ TW_API tw_status tw_graph_dropout(tw_graph *graph, tw_tensor x, tw_tensor seed, 
 TW_API tw_status tw_graph_dropout_backward(tw_graph *graph, tw_tensor dy, tw_tensor mask,
                                            const tw_dropout_attrs *attrs, tw_tensor *dx);
 
-/* ---- Layout ----------------------------------------------------------------------------------- */
+/* ---- Layout ---------------------------------------------------------------------------------- */
 
 /* All of these are free where strides can express them. */
 TW_API tw_status tw_graph_reshape(tw_graph *graph, tw_tensor x, int32_t rank, const int64_t *dims,
                                   tw_tensor *y); /* one dim may be -1 */
-TW_API tw_status tw_graph_transpose(tw_graph *graph, tw_tensor x, const int32_t *order, tw_tensor *y);
+TW_API tw_status tw_graph_transpose(tw_graph *graph, tw_tensor x, const int32_t *order,
+                                    tw_tensor *y);
 TW_API tw_status tw_graph_expand(tw_graph *graph, tw_tensor x, int32_t rank, const int64_t *dims,
                                  tw_tensor *y); /* broadcast, NumPy rules */
 /* y[i] = x[start + i·step]: start inside, step >= 1, dims as given. */
@@ -282,12 +298,17 @@ TW_API tw_status tw_graph_slice(tw_graph *graph, tw_tensor x, const int64_t *sta
 TW_API tw_status tw_graph_concat(tw_graph *graph, int32_t n, const tw_tensor *x, int32_t axis,
                                  tw_tensor *y);
 
-typedef enum tw_pad_mode { TW_PAD_CONSTANT = 0, TW_PAD_REFLECT = 1, TW_PAD_EDGE = 2, TW_PAD_WRAP = 3 } tw_pad_mode;
+typedef enum tw_pad_mode {
+    TW_PAD_CONSTANT = 0,
+    TW_PAD_REFLECT = 1,
+    TW_PAD_EDGE = 2,
+    TW_PAD_WRAP = 3
+} tw_pad_mode;
 /* lo and hi, one each for every dim; negative ones crop. */
 TW_API tw_status tw_graph_pad(tw_graph *graph, tw_tensor x, const int64_t *lo, const int64_t *hi,
                               tw_pad_mode mode, double value, tw_tensor *y);
 
-/* ---- Optimizers ---------------------------------------------------------------------------------- */
+/* ---- Optimizers ------------------------------------------------------------------------------ */
 
 typedef struct tw_sgd_attrs {
     size_t size;
@@ -311,8 +332,9 @@ typedef struct tw_adam_attrs {
 
 /* m, v: moments of param's shape. step: i64 scalar, the number of this step, from 1. */
 TW_API tw_status tw_graph_adam(tw_graph *graph, tw_tensor param, tw_tensor grad, tw_tensor m,
-                               tw_tensor v, tw_tensor lr, tw_tensor step, const tw_adam_attrs *attrs,
-                               tw_tensor *new_param, tw_tensor *new_m, tw_tensor *new_v);
+                               tw_tensor v, tw_tensor lr, tw_tensor step,
+                               const tw_adam_attrs *attrs, tw_tensor *new_param, tw_tensor *new_m,
+                               tw_tensor *new_v);
 
 #ifdef __cplusplus
 }

@@ -21,30 +21,31 @@ typedef enum tw_phase { TW_PHASE_ALL = 0, TW_PHASE_FORWARD = 1, TW_PHASE_BACKWAR
 
 enum {
     TW_ALLOW_NONDETERMINISTIC = 1,
-    TW_ALLOW_TF32 = 2,          /* shortcuts in f32 products */
-    TW_NO_REFERENCE = 4,        /* fail rather than fall to a reference kernel where the family has
+    TW_ALLOW_TF32 = 2,   /* shortcuts in f32 products */
+    TW_NO_REFERENCE = 4, /* fail rather than fall to a reference kernel where the family has
                                    a fast one */
-    TW_NO_FUSION = 8,           /* one kernel for each operation */
+    TW_NO_FUSION = 8,    /* one kernel for each operation */
     TW_FLUSH_SUBNORMALS = 16,
-    TW_ONLY_REFERENCE = 32      /* reference kernels only: the oracle of tests */
+    TW_ONLY_REFERENCE = 32 /* reference kernels only: the oracle of tests */
 };
 
 typedef struct tw_plan_options {
     size_t size;
     bool has_workspace_limit;
-    int64_t workspace_limit;  /* bytes; 0 is legal for one operation */
-    uint32_t flags;           /* TW_ALLOW_… , TW_NO_… */
+    int64_t workspace_limit; /* bytes; 0 is legal for one operation */
+    uint32_t flags;          /* TW_ALLOW_… , TW_NO_… */
     tw_phase phase;
-    const char *kernel;       /* only this kernel for the operations of its family; NULL: choose */
-    tw_isa max_isa;           /* with has_max_isa: no kernel above this level */
+    const char *kernel; /* only this kernel for the operations of its family; NULL: choose */
+    tw_isa max_isa;     /* with has_max_isa: no kernel above this level */
     bool has_max_isa;
-    int32_t max_threads;      /* threads that workspace is laid out for; 0: one for each CPU.
+    int32_t max_threads; /* threads that workspace is laid out for; 0: one for each CPU.
                                  A context with more uses only this many. No effect on results */
 } tw_plan_options;
 
 /* Options NULL: defaults. Fails with TW_WORKSPACE_TOO_SMALL, naming the minimum, under a cap that
  * cannot be met. Thread-safe. */
-TW_API tw_status tw_plan_create(const tw_graph *graph, const tw_plan_options *options, tw_plan **plan);
+TW_API tw_status tw_plan_create(const tw_graph *graph, const tw_plan_options *options,
+                                tw_plan **plan);
 TW_API void tw_plan_free(tw_plan *plan); /* NULL is fine */
 
 /* Bytes that tw_run needs, 64-byte aligned. */
@@ -59,7 +60,7 @@ typedef struct tw_step_info {
     size_t size;
     const char *kernel;
     const char *problem;
-    const char *name;          /* of the step's result tensor, or "" */
+    const char *name; /* of the step's result tensor, or "" */
     int64_t workspace_bytes;
     bool reference;
 } tw_step_info;
@@ -68,19 +69,20 @@ TW_API tw_status tw_plan_step(const tw_plan *plan, int32_t step, tw_step_info *i
 
 /* Saves to / loads from memory. The text is portable; loading re-checks everything, chooses the
  * same kernels by name, and fails with TW_NOT_FOUND if this machine lacks one. Constants are saved
- * by uid and must be bound again: `constants` gives their data. *bytes is allocated with tw_malloc. */
+ * by uid and must be bound again: `constants` gives their data. *bytes is allocated with
+ * tw_malloc. */
 TW_API tw_status tw_plan_save(const tw_plan *plan, void **bytes, size_t *n_bytes);
 
 typedef struct tw_binding {
-    int64_t uid;   /* tensor number, unless its description gave another id */
-    void *data;    /* first element; const inputs are not written */
+    int64_t uid; /* tensor number, unless its description gave another id */
+    void *data;  /* first element; const inputs are not written */
 } tw_binding;
 
 TW_API tw_status tw_plan_load(const void *bytes, size_t n_bytes, int32_t n_constants,
                               const tw_binding *constants, tw_plan **plan);
 
-/* The tensors that a run binds, by uid, in the order in which tw_run finds them fastest. Inputs that
- * no needed operation reads are not among them. */
+/* The tensors that a run binds, by uid, in the order in which tw_run finds them fastest. Inputs
+ * that no needed operation reads are not among them. */
 TW_API int32_t tw_plan_binding_count(const tw_plan *plan);
 TW_API int64_t tw_plan_binding_uid(const tw_plan *plan, int32_t index); /* 0: no such index */
 
@@ -97,7 +99,8 @@ TW_API tw_status tw_run_timed(const tw_plan *plan, tw_context *context, int32_t 
 /* ---- Plan cache ------------------------------------------------------------------------------ */
 
 /* Process-wide, by content of graph and options. The caller gets a share and frees it as usual. */
-TW_API tw_status tw_plan_cached(const tw_graph *graph, const tw_plan_options *options, tw_plan **plan);
+TW_API tw_status tw_plan_cached(const tw_graph *graph, const tw_plan_options *options,
+                                tw_plan **plan);
 TW_API void tw_plan_cache_limit(int64_t bytes); /* default 64 MiB */
 TW_API void tw_plan_cache_clear(void);
 typedef struct tw_plan_cache_stats {
@@ -110,14 +113,14 @@ TW_API tw_status tw_plan_cache_describe(tw_plan_cache_stats *stats);
 
 typedef struct tw_kernel_info {
     size_t size;
-    const char *name;      /* permanent: tw_<family>_<algorithm>_<types>__<target> */
+    const char *name; /* permanent: tw_<family>_<algorithm>_<types>__<target> */
     const char *family;
     const char *algorithm;
     const char *types;
     const char *target;
     const char *operation;
     tw_isa isa;
-    bool available;        /* this build and this CPU can run it */
+    bool available; /* this build and this CPU can run it */
     bool reference;
 } tw_kernel_info;
 TW_API int32_t tw_kernel_count(void);
@@ -129,7 +132,7 @@ TW_API tw_status tw_kernel_supports(int32_t index, const tw_graph *graph, const 
 /* How a correct result may differ from the exact one. u is the unit round-off. */
 typedef enum tw_exactness {
     TW_RESULT_EXACT = 0, /* equal to the reference */
-    TW_RESULT_SUM = 1,   /* a sum of `terms` products: 4·u_out·|y| + 4·√terms·u_acc·M, where M is the
+    TW_RESULT_SUM = 1, /* a sum of `terms` products: 4·u_out·|y| + 4·√terms·u_acc·M, where M is the
                             same operation on the inputs' absolute values */
     TW_RESULT_SMOOTH = 2 /* `ulps` units in the last place of y, and what 4·√terms·u_acc of relative
                             error in the inputs do to it */

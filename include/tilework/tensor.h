@@ -55,7 +55,7 @@ enum {
 
 /* What a tensor looks like. Zero-initialise, or use tw_desc(). */
 typedef struct tw_tensor_desc {
-    size_t size;                  /* sizeof(tw_tensor_desc); 0 is read as the first version */
+    size_t size; /* sizeof(tw_tensor_desc); 0 is read as the first version */
     tw_dtype dtype;
     int32_t rank;                 /* 0 (a scalar) to TW_MAX_RANK */
     int64_t dims[TW_MAX_RANK];    /* logical order, N C spatial… for images; each >= 0 */

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 
-tw_status (tw_fail_memory)(size_t bytes)
+tw_status(tw_fail_memory)(size_t bytes)
 {
     if (bytes == SIZE_MAX) {
         return tw_fail(TW_OUT_OF_MEMORY, "a request for memory exceeds what can be addressed");

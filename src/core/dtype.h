@@ -13,8 +13,8 @@ bool tw_dtype_is_integer(tw_dtype type); /* i64 … u2, not bool */
 bool tw_dtype_is_signed(tw_dtype type);
 bool tw_dtype_is_complex(tw_dtype type);
 int64_t tw_dtype_bytes(tw_dtype type, int64_t elements); /* rounded up to whole bytes */
-double tw_dtype_epsilon(tw_dtype type);  /* unit round-off, half the gap above 1; 0: integers */
-double tw_dtype_max(tw_dtype type);      /* largest finite value */
+double tw_dtype_epsilon(tw_dtype type); /* unit round-off, half the gap above 1; 0: integers */
+double tw_dtype_max(tw_dtype type);     /* largest finite value */
 
 /* The element at `index` (in elements; sub-byte types are unpacked). Integers beyond 2^53 lose
  * digits as a double: use the integer forms for them. */

@@ -19,8 +19,8 @@ tw_status tw_file_read(const char *path, int64_t limit, void **data, size_t *byt
 tw_status tw_file_write(const char *path, const void *data, size_t bytes);
 
 bool tw_file_exists(const char *path);
-int64_t tw_file_size(const char *path);         /* -1 if absent */
-tw_status tw_folder_create(const char *path);   /* with its parents; fine if it is there */
+int64_t tw_file_size(const char *path);       /* -1 if absent */
+tw_status tw_folder_create(const char *path); /* with its parents; fine if it is there */
 /* $TW_CACHE, $XDG_CACHE_HOME/tilework or ~/.cache/tilework; it need not exist. */
 tw_status tw_cache_folder(char *path, size_t n);
 bool tw_is_terminal(FILE *file);

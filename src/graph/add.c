@@ -199,7 +199,7 @@ tw_status tw_graph_add(tw_graph *graph, tw_op_kind kind, const tw_attrs *attrs, 
     return status;
 }
 
-/* ---- The graph as families see it ---------------------------------------------------------------- */
+/* ---- The graph as families see it ----------------------------------------------------------- */
 
 static tw_status builder_tensor(void *graph, const tw_tensor_desc *desc, tw_tensor *tensor)
 {

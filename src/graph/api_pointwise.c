@@ -56,7 +56,7 @@ tw_status tw_graph_cast(tw_graph *graph, tw_tensor x, tw_dtype dtype, uint32_t c
     return tw_graph_add_shaped(graph, TW_OP_POINTWISE, &all, 1, &x, &shape, y);
 }
 
-/* ---- Layout ------------------------------------------------------------------------------------ */
+/* ---- Layout --------------------------------------------------------------------------------- */
 
 static tw_status check_dims_argument(int32_t rank, const int64_t *dims)
 {
@@ -164,7 +164,7 @@ tw_status tw_graph_pad(tw_graph *graph, tw_tensor x, const int64_t *lo, const in
     return tw_graph_add_1(graph, TW_OP_PAD, &all, 1, &x, y);
 }
 
-/* ---- Optimizers ----------------------------------------------------------------------------------- */
+/* ---- Optimizers ----------------------------------------------------------------------------- */
 
 tw_status tw_graph_sgd(tw_graph *graph, tw_tensor param, tw_tensor grad, tw_tensor velocity,
                        tw_tensor lr, const tw_sgd_attrs *attrs, tw_tensor *new_param,

@@ -66,7 +66,7 @@ const char *tw_key_value(const char *word, const char *name)
     return strncmp(word, name, n) == 0 && word[n] == '=' ? word + n + 1 : NULL;
 }
 
-/* ---- Tensors ----------------------------------------------------------------------------------- */
+/* ---- Tensors -------------------------------------------------------------------------------- */
 
 typedef struct tensor_line {
     tw_tensor_desc desc;
@@ -189,7 +189,7 @@ static tw_status read_tensor(tw_reader *reader, tw_graph *graph, const char *kin
     return tw_graph_constant(graph, &line->desc, data, &made);
 }
 
-/* ---- Operations ---------------------------------------------------------------------------------- */
+/* ---- Operations ----------------------------------------------------------------------------- */
 
 static const tw_op_info *op_by_name(const char *name)
 {
@@ -278,7 +278,7 @@ static tw_status read_op(tw_reader *reader, tw_graph *graph, int64_t *numbers)
     return add_op(graph, info, &attrs, n_in, numbers, n_out);
 }
 
-/* ---- Graphs ----------------------------------------------------------------------------------------- */
+/* ---- Graphs --------------------------------------------------------------------------------- */
 
 typedef struct graph_line {
     int64_t tensors, ops, cut, reserve;

@@ -17,13 +17,13 @@ typedef struct tw_problem {
     const tw_op_info *info;
     const tw_attrs *attrs;
     int32_t n_in, n_out;
-    const tw_view *in, *out;  /* with an epilogue, out[0] describes the anchor's own result: nothing
+    const tw_view *in, *out; /* with an epilogue, out[0] describes the anchor's own result: nothing
                                  is stored there, the chain's stores are the outputs */
     const tw_chain *prologue[2]; /* for in[0], in[1]; NULL: none */
     const tw_chain *epilogue;    /* NULL: none */
-    uint32_t flags;           /* TW_ALLOW_*, TW_FLUSH_SUBNORMALS */
-    int32_t max_threads;      /* slots that workspace must be laid out for */
-    int64_t workspace_limit;  /* what prepare may ask for */
+    uint32_t flags;              /* TW_ALLOW_*, TW_FLUSH_SUBNORMALS */
+    int32_t max_threads;         /* slots that workspace must be laid out for */
+    int64_t workspace_limit;     /* what prepare may ask for */
 } tw_problem;
 
 typedef struct tw_prepare {
@@ -35,12 +35,12 @@ typedef struct tw_prepare {
 typedef struct tw_launch {
     const tw_problem *problem;
     const void *state;
-    void *const *in;      /* first elements, as problem->in */
-    void *const *out;     /* as problem->out; [0] is NULL with an epilogue */
-    void *const *loads;   /* of the epilogue */
+    void *const *in;    /* first elements, as problem->in */
+    void *const *out;   /* as problem->out; [0] is NULL with an epilogue */
+    void *const *loads; /* of the epilogue */
     void *const *stores;
     void *const *prologue_loads[2];
-    void *workspace;      /* prepare's bytes; content undefined */
+    void *workspace; /* prepare's bytes; content undefined */
     tw_context *context;
 } tw_launch;
 
@@ -86,7 +86,8 @@ typedef struct tw_family {
     int32_t n_kernels;
     const tw_problem_key *keys; /* ends with a NULL key */
     tw_status (*problem)(const tw_problem_args *args, const tw_builder *builder);
-    /* Optional: the planner's price of a row for a problem; lower is better. NULL: manifest order. */
+    /* Optional: the planner's price of a row for a problem; lower is better. NULL: manifest
+     * order. */
     double (*rank)(const tw_problem *problem, const tw_kernel *kernel);
 } tw_family;
 

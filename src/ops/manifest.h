@@ -16,20 +16,20 @@
 #include "ops/kernel.h"
 
 #if defined(__x86_64__) || defined(_M_X64)
-#  define TW_IMPL_avx512(symbol) &symbol
-#  define TW_IMPL_avx2(symbol) &symbol
-#  define TW_IMPL_sse2(symbol) &symbol
-#  define TW_IMPL_neon(symbol) NULL
+#    define TW_IMPL_avx512(symbol) &symbol
+#    define TW_IMPL_avx2(symbol) &symbol
+#    define TW_IMPL_sse2(symbol) &symbol
+#    define TW_IMPL_neon(symbol) NULL
 #elif defined(__aarch64__)
-#  define TW_IMPL_avx512(symbol) NULL
-#  define TW_IMPL_avx2(symbol) NULL
-#  define TW_IMPL_sse2(symbol) NULL
-#  define TW_IMPL_neon(symbol) &symbol
+#    define TW_IMPL_avx512(symbol) NULL
+#    define TW_IMPL_avx2(symbol) NULL
+#    define TW_IMPL_sse2(symbol) NULL
+#    define TW_IMPL_neon(symbol) &symbol
 #else
-#  define TW_IMPL_avx512(symbol) NULL
-#  define TW_IMPL_avx2(symbol) NULL
-#  define TW_IMPL_sse2(symbol) NULL
-#  define TW_IMPL_neon(symbol) NULL
+#    define TW_IMPL_avx512(symbol) NULL
+#    define TW_IMPL_avx2(symbol) NULL
+#    define TW_IMPL_sse2(symbol) NULL
+#    define TW_IMPL_neon(symbol) NULL
 #endif
 #define TW_IMPL_ref(symbol) &symbol
 
@@ -53,7 +53,11 @@ enum {
 
 #define TW_ROW(family, algorithm, types, target, kind)                                             \
     {"tw_" #family "_" #algorithm "_" #types "__" #target,                                         \
-     #algorithm, #types, #target, TW_OP_##kind, (tw_isa)TW_ISA_OF_##target,                        \
+     #algorithm,                                                                                   \
+     #types,                                                                                       \
+     #target,                                                                                      \
+     TW_OP_##kind,                                                                                 \
+     (tw_isa)TW_ISA_OF_##target,                                                                   \
      TW_REFERENCE_##target != 0,                                                                   \
      TW_IMPL_##target(tw_##family##_##algorithm##_##types##__##target)},
 static const tw_kernel manifest_rows[] = {

@@ -24,7 +24,7 @@ typedef struct tw_layout_attrs {
     int64_t step[TW_MAX_RANK];    /* slice, slice_backward */
     int64_t end_pad[TW_MAX_RANK]; /* pad: hi */
     tw_pad_mode pad_mode;
-    double value;                 /* pad */
+    double value; /* pad */
 } tw_layout_attrs;
 
 /* In a graph all attributes are normalised: defaults are filled in, unused entries are 0. */
@@ -44,7 +44,12 @@ typedef union tw_attrs {
 } tw_attrs;
 
 /* One attribute in the table that hashing, saving and printing walk. */
-typedef enum tw_field_type { TW_FIELD_I64, TW_FIELD_I32, TW_FIELD_F64, TW_FIELD_BOOL } tw_field_type;
+typedef enum tw_field_type {
+    TW_FIELD_I64,
+    TW_FIELD_I32,
+    TW_FIELD_F64,
+    TW_FIELD_BOOL
+} tw_field_type;
 typedef struct tw_field {
     const char *name;
     tw_field_type type; /* enums are I32 */
@@ -52,8 +57,10 @@ typedef struct tw_field {
 } tw_field;
 
 #define TW_FIELD(type, structure, member, kind)                                                    \
-    { #member, kind, (uint16_t)offsetof(structure, member),                                        \
-      (uint16_t)(sizeof(((structure *)0)->member) / sizeof(type)) }
+    {                                                                                              \
+#        member, kind, (uint16_t)offsetof(structure, member),                                      \
+            (uint16_t)(sizeof(((structure *)0)->member) / sizeof(type))                            \
+    }
 
 typedef struct tw_op_info tw_op_info;
 
@@ -65,7 +72,7 @@ typedef struct tw_infer {
     const tw_tensor_desc *const *in; /* NULL: an optional operand that is absent */
     const bool *wanted;              /* outputs asked for; those that are not are not filled */
     const bool *declared;            /* outputs whose description the caller gave … */
-    tw_tensor_desc *out;             /* … is here on entry. On return: dtype, rank, dims. A declared
+    tw_tensor_desc *out; /* … is here on entry. On return: dtype, rank, dims. A declared
                                         output's dtype stays, after the family has accepted it; the
                                         graph then compares rank and dims itself */
 } tw_infer;
@@ -97,21 +104,22 @@ typedef struct tw_gradient {
     tw_tensor *dx;             /* TW_NONE on entry; leaving it so means a gradient of zero */
     int32_t op;                /* the forward operation, for add_output */
     /* Makes the forward operation produce an optional output that nobody asked for (indices of max
-     * pooling, a mask, a log-sum-exp), with this element type. attrs, if not NULL, replace its own. */
+     * pooling, a mask, a log-sum-exp), with this element type. attrs, if not NULL, replace its
+     * own. */
     tw_status (*add_output)(const struct tw_gradient *gradient, int32_t output, tw_dtype dtype,
                             const tw_attrs *attrs, tw_tensor *tensor);
 } tw_gradient;
 
 /* What a correct result may differ by (CONTRACT 2.3); how `verify` and the tests compute bounds. */
 typedef enum tw_bound {
-    TW_BOUND_EXACT,   /* data movement, integers, indices: equal, or equal after one rounding */
-    TW_BOUND_SUM,     /* a (bi)linear sum of K terms: the bound comes from running on |inputs| */
-    TW_BOUND_SMOOTH   /* a smooth function: `ulps` of the result plus K as for sums of its terms */
+    TW_BOUND_EXACT, /* data movement, integers, indices: equal, or equal after one rounding */
+    TW_BOUND_SUM,   /* a (bi)linear sum of K terms: the bound comes from running on |inputs| */
+    TW_BOUND_SMOOTH /* a smooth function: `ulps` of the result plus K as for sums of its terms */
 } tw_bound;
 
 struct tw_op_info {
     tw_op_kind kind;
-    const char *name; /* as in ops.def */
+    const char *name;              /* as in ops.def */
     int32_t min_in, max_in, n_out; /* max_in -1: any number; trailing outputs may be optional */
     int32_t required_out;
     uint32_t optional_in; /* bit i: input i may be absent though it stands before min_in */
@@ -122,9 +130,10 @@ struct tw_op_info {
     tw_bound bound;
     double ulps;
     /* Terms summed into one output element, for the bound and for flop counts. NULL: 1. */
-    int64_t (*terms)(const tw_attrs *attrs, const tw_tensor_desc *const *in, const tw_tensor_desc *out);
-    bool view;        /* reshape, transpose, expand, slice: free when strides can express it */
-    bool elementwise; /* output element i depends on input elements i (broadcast) alone */
+    int64_t (*terms)(const tw_attrs *attrs, const tw_tensor_desc *const *in,
+                     const tw_tensor_desc *out);
+    bool view;         /* reshape, transpose, expand, slice: free when strides can express it */
+    bool elementwise;  /* output element i depends on input elements i (broadcast) alone */
     uint32_t in_place; /* bit i: output 0 may share input i's memory, element for element */
 };
 

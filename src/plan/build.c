@@ -131,8 +131,8 @@ tw_status tw_plan_from_script(const tw_graph *graph, const tw_plan_options *opti
                    (int)n_script);
 }
 
-/* Under a cap: kernels that make do with less. First the steps whose scratch does not fit beside the
- * tensors that live then, at last none at all. */
+/* Under a cap: kernels that make do with less. First the steps whose scratch does not fit beside
+ * the tensors that live then, at last none at all. */
 static tw_status shrink(const tw_graph *graph, const tw_plan_options *options, tw_plan **plan)
 {
     int64_t cap = options->workspace_limit, least = (*plan)->workspace;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process-wide plan cache: least recently used plans go when the byte limit is reached. Keys are
- * the text of graph and options, so that equal hashes never mix up two problems.
+ * The process-wide plan cache: least recently used plans go when the byte limit is reached. Keys
+ * are the text of graph and options, so that equal hashes never mix up two problems.
  */
 #include <string.h>
 

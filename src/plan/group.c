@@ -18,7 +18,8 @@ static bool in_group(const tw_group *group, int32_t op)
     return false;
 }
 
-/* The tensor holds its value before the group runs. A view does as soon as what it looks at does. */
+/* The tensor holds its value before the group runs. A view does as soon as what it looks at
+ * does. */
 static bool available(const tw_planner *planner, tw_tensor t)
 {
     tw_tensor root = planner->tensors[t].root;

@@ -82,7 +82,7 @@ const char *tw_family_name(int32_t index)
     return index >= 0 && index < tw_n_families ? tw_families[index]->name : NULL;
 }
 
-/* ---- Operations ------------------------------------------------------------------------------- */
+/* ---- Operations ----------------------------------------------------------------------------- */
 
 static const tw_tensor_desc *desc_of(const tw_graph *graph, tw_tensor tensor)
 {

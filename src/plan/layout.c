@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strides of virtual tensors. Activations of convolutions and pools are channels-last, because the
- * kernels like that; pointwise results take the layout of an operand, so that training state follows
- * the caller's parameters; all else is row-major. Then views become aliases of the memory they look
- * at, wherever strides can say so.
+ * kernels like that; pointwise results take the layout of an operand, so that training state
+ * follows the caller's parameters; all else is row-major. Then views become aliases of the memory
+ * they look at, wherever strides can say so.
  */
 #include <string.h>
 
@@ -155,7 +155,7 @@ static void spread(tw_planner *planner)
     }
 }
 
-/* ---- Views --------------------------------------------------------------------------------------- */
+/* ---- Views ---------------------------------------------------------------------------------- */
 
 /* Strides of x's memory under y's dims (row-major meaning kept); false if none exist. Runs of dims
  * of equal product are matched from the front; within a run x must be contiguous. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One workspace for a plan: every tensor inside it from the step that writes it to the last that
- * reads it, every kernel's scratch for its own step. Largest first, each at the lowest place that is
- * free during its life.
+ * reads it, every kernel's scratch for its own step. Largest first, each at the lowest place that
+ * is free during its life.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,7 @@ static tw_status lay_out_all(tw_planner *planner)
     return TW_OK;
 }
 
-/* ---- Slots and places ------------------------------------------------------------------------------ */
+/* ---- Slots and places ----------------------------------------------------------------------- */
 
 static tw_status add_slot(tw_planner *planner, tw_tensor tensor, int64_t *capacity)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel of a group: the first row of the family that accepts it. If only a reference row would,
- * the last operation leaves the group and the search starts again, so that fusion never costs speed.
+ * The kernel of a group: the first row of the family that accepts it. If only a reference row
+ * would, the last operation leaves the group and the search starts again, so that fusion never
+ * costs speed.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static tw_status choose(tw_planner *planner, const tw_problem *problem, choice *
     return TW_OK;
 }
 
-/* ---- The step ------------------------------------------------------------------------------------ */
+/* ---- The step ------------------------------------------------------------------------------- */
 
 typedef struct draft {
     tw_step step;
@@ -286,7 +287,7 @@ tw_status tw_planner_select(tw_planner *planner, tw_group *group)
     }
 }
 
-/* ---- Copies of shadows ------------------------------------------------------------------------------ */
+/* ---- Copies of shadows ---------------------------------------------------------------------- */
 
 tw_status tw_planner_copy_step(tw_planner *planner, tw_tensor tensor)
 {
