@@ -85,7 +85,7 @@ static double allowed_at(const operand *want, int64_t e, const tolerance *t)
 {
     tw_dtype type = want->desc.dtype;
     double w = operand_get(want, e), size = 0;
-    if (t->exactness == TW_RESULT_SUM && t->magnitude) size = fabs(operand_get(t->magnitude, e));
+    if (t->magnitude) size = fabs(operand_get(t->magnitude, e));
     for (int i = 0; i < SHIFT_PATTERNS; i++) {
         if (!t->shifted[i]) continue;
         double change = fabs(operand_get(t->shifted[i], e) - w) / t->shift;

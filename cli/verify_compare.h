@@ -29,7 +29,7 @@ typedef struct tolerance {
     tw_exactness exactness;
     double ulps;
     int64_t terms;
-    const operand *magnitude;               /* of sums; NULL: none */
+    const operand *magnitude;               /* of the terms; NULL: unknown */
     const operand *shifted[SHIFT_PATTERNS]; /* NULL: none */
     double shift;                           /* h: the relative change of the inputs */
 } tolerance;

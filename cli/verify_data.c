@@ -308,7 +308,8 @@ out:
 tw_status operands_fill(operands *set, const problem *p, fill how, uint64_t seed)
 {
     char text[2048];
-    uint64_t state = seed * 0x9E3779B97F4A7C15u + (uint64_t)how;
+    uint64_t state = 4 * seed + (uint64_t)how;
+    state = random_next(&state); /* neighbouring seeds are neighbouring states otherwise */
     for (int32_t i = 0; i < set->n; i++)
         if (!set->items[i].output) fill_operand(&set->items[i], how, &state);
     constrain(set, p, &state);

@@ -6,6 +6,7 @@ install(DIRECTORY include/tilework DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TW_IO)
   install(TARGETS tilework_io EXPORT tilework-targets)
   install(TARGETS tw)
+  install(DIRECTORY shapes DESTINATION ${CMAKE_INSTALL_DATADIR}/tilework)
 endif()
 install(EXPORT tilework-targets NAMESPACE tilework::
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilework)
