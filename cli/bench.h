@@ -5,7 +5,7 @@
 
 #include "verify_data.h"
 
-/* ---- The machine (bench_machine.c) --------------------------------------------------------------- */
+/* ---- The machine (bench_machine.c) ----------------------------------------------------------- */
 
 enum { MACHINE_STEPS = 4, MACHINE_SIZES = 48 * MACHINE_STEPS }; /* sizes in an octave; in all */
 
@@ -20,10 +20,10 @@ typedef struct machine {
 
 tw_status machine_measure(machine *m, int64_t threads);
 void machine_free(machine *m);
-/* Bytes a second, reads and writes together, of copies that move `bytes`. Measured when first asked. */
+/* Bytes a second, read and written, of copies that move `bytes`. Measured when first asked. */
 tw_status machine_bandwidth(machine *m, double bytes, double *bandwidth);
 
-/* ---- One problem (bench_measure.c) --------------------------------------------------------------- */
+/* ---- One problem (bench_measure.c) ----------------------------------------------------------- */
 
 typedef struct bench_options {
     const char *kernel;
@@ -67,7 +67,7 @@ tw_status bench_measure(const problem *p, const bench_options *options, machine 
 tw_status bench_sample(tw_status (*run)(void *state), void *state, double seconds,
                        bench_times *times);
 
-/* ---- Output (bench_report.c) ---------------------------------------------------------------------- */
+/* ---- Output (bench_report.c) ----------------------------------------------------------------- */
 
 void bench_print_header(const machine *m);
 void bench_print(const bench_result *result);

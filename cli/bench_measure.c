@@ -10,7 +10,7 @@
 
 enum { MAX_SAMPLES = 2000, LEAST_SAMPLES = 5, SAMPLE_NANOSECONDS = 20000, MAX_COPIES = 4096 };
 
-/* ---- Sampling ---------------------------------------------------------------------------------- */
+/* ---- Sampling -------------------------------------------------------------------------------- */
 
 typedef struct sampler {
     tw_status (*run)(void *state);
@@ -91,7 +91,7 @@ tw_status bench_sample(tw_status (*run)(void *state), void *state, double second
     return status;
 }
 
-/* ---- Tilework as a contender --------------------------------------------------------------------- */
+/* ---- Tilework as a contender ----------------------------------------------------------------- */
 
 typedef struct own {
     tw_graph *graph;
@@ -114,7 +114,7 @@ static void own_close(void *state)
     tw_free(o);
 }
 
-/* One set that stays in the cache, or as many as do not fit into it twice (in a quarter of memory). */
+/* One set that stays in the cache, or more than fit into it twice (in a quarter of memory). */
 static int64_t count_sets(const operands *set, const bench_options *options, const machine *m)
 {
     int64_t bytes = 1;
@@ -194,7 +194,7 @@ static const bench_contender tilework = {
 const bench_contender *const bench_contenders[] = {&tilework, NULL};
 enum { CONTENDERS = sizeof bench_contenders / sizeof bench_contenders[0] - 1 };
 
-/* ---- One problem ------------------------------------------------------------------------------- */
+/* ---- One problem ----------------------------------------------------------------------------- */
 
 static tw_status find_bound(const problem *p, const bench_options *options, machine *m,
                             bench_result *r)

@@ -33,7 +33,7 @@ static tw_status add(problem_set *set, const problem *p)
     return TW_OK;
 }
 
-/* ---- Files ------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* Cuts blanks off both ends, in place. */
 static char *trim(char *text)
@@ -100,7 +100,7 @@ tw_status problem_set_file(problem_set *set, const char *path)
     return status;
 }
 
-/* ---- Sets -------------------------------------------------------------------------------------- */
+/* ---- Sets ------------------------------------------------------------------------------------ */
 
 static tw_status add_set(problem_set *set, const char *name)
 {
@@ -143,7 +143,7 @@ tw_status problem_set_named(problem_set *set, const char *names)
     }
 }
 
-/* ---- Command line ------------------------------------------------------------------------------ */
+/* ---- Command line ---------------------------------------------------------------------------- */
 
 tw_status problem_set_words(problem_set *set, int n, const char *const *words)
 {

@@ -2,8 +2,8 @@
 /*
  * Lists of problem strings: from the command line, from files, from the sets in shapes/.
  *
- * A file has one problem a line; `#` begins a comment, which names the problem. A word `*N` says that
- * the model has N such layers.
+ * A file has one problem a line; `#` begins a comment, which names the problem. A word `*N` says
+ * that the model has N such layers.
  *
  *     conv n=64 c=32 h=13 k=64 r=3 pass=fwd layout=nhwc *2  # conv2
  */

@@ -4,9 +4,9 @@
  *
  *     c·u_out·|want| + 4·√terms·u_acc·S,   c = 4 for sums, the larger of 4 and 2·ulps otherwise
  *
- * where u_acc is f32's unit round-off (f64's for f64 results). S is, for sums, the same operation on
- * the inputs' absolute values. For any operation S is also what a relative change of the inputs does
- * to the result, |f(x·(1 ± h)) - f(x)| / h, the largest over patterns of signs: a kernel may be as
+ * where u_acc is f32's unit round-off (f64's for f64 results). For sums S is the same operation on
+ * the inputs' absolute values. S is at least what a relative change of the inputs does to the
+ * result, |f(x·(1 ± h)) - f(x)| / h, the largest over patterns of signs: a kernel may be as
  * wrong as the exact result of inputs that are off by a few units in the last place.
  */
 #ifndef TW_CLI_VERIFY_COMPARE_H

@@ -20,7 +20,7 @@ uint64_t random_next(uint64_t *state)
 
 double random_uniform(uint64_t *state) { return (double)(random_next(state) >> 11) * 0x1p-53; }
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static size_t memory_bytes(const operand *o) { return (size_t)o->bytes + (size_t)2 * GUARD_BYTES; }
 
@@ -132,7 +132,7 @@ int32_t operands_bind(const operands *set, tw_binding *bindings)
     return set->n;
 }
 
-/* ---- Elements ---------------------------------------------------------------------------------- */
+/* ---- Elements -------------------------------------------------------------------------------- */
 
 int64_t operand_offset(const operand *o, int64_t linear)
 {
@@ -175,7 +175,7 @@ void operands_copy_inputs(operands *dst, const operands *src)
             memcpy(dst->items[i].first, src->items[i].first, (size_t)src->items[i].bytes);
 }
 
-/* ---- Content ----------------------------------------------------------------------------------- */
+/* ---- Content --------------------------------------------------------------------------------- */
 
 static double special(uint64_t *state, double value)
 {
@@ -245,7 +245,7 @@ static void constrain(operands *set, const problem *p, uint64_t *state)
     if (v) make_absolute(v);
 }
 
-/* ---- What a forward operation hands to its gradient ---------------------------------------------- */
+/* ---- What a forward operation hands to its gradient ------------------------------------------ */
 
 /* "…pass=bwd…" with pass=fwd, and with the second output asked for. */
 static bool forward_text(const char *backward, char *text, size_t room)

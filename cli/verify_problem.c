@@ -26,7 +26,7 @@ typedef struct bench {
     const char *kernel; /* under test */
 } bench;
 
-/* ---- Reports ----------------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 static void print_repeat(const bench *b)
 {
@@ -56,7 +56,7 @@ static void report(bench *b, const char *check, bool good, const difference *d, 
     fflush(stdout);
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* In a guarded workspace of exactly the size that the plan asks for. */
 static tw_status run_plan(const tw_plan *plan, const operands *set, tw_context *context,
@@ -87,7 +87,7 @@ static bool inputs_untouched(const operands *set, const operands *original)
     return true;
 }
 
-/* ---- The reference's answers --------------------------------------------------------------------- */
+/* ---- The reference's answers ----------------------------------------------------------------- */
 
 static double absolute(double value, int32_t index, void *arg)
 {
@@ -164,7 +164,7 @@ static void free_oracle(oracle *o)
     for (int i = 0; i < SHIFT_PATTERNS; i++) operands_free(&o->shifted[i]);
 }
 
-/* ---- Checks ------------------------------------------------------------------------------------ */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 /* Of one output. Sums of small integers must come out exactly. */
 static bool output_right(const bench *b, const oracle *o, const operand *got, int32_t i, fill how,
