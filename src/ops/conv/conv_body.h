@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The f32 rows of one target: its GEMM core and pointwise interpreter, handed to the common code. */
+/* The f32 rows of one target: its GEMM core and pointwise interpreter, for the common code. */
 #include "arch/cpu/vec.h"
 #include "ops/conv/conv_depthwise_body.h"
 #include "ops/conv/conv_pixels.h"

@@ -18,7 +18,7 @@ typedef struct worker {
     float *tile;
 } worker;
 
-/* ---- Forward pass and data gradient -------------------------------------------------------------- */
+/* ---- Forward pass and data gradient ---------------------------------------------------------- */
 
 static int64_t to_offset(const tw_conv_part *part, const int64_t at[4])
 {
@@ -171,7 +171,7 @@ tw_status tw_conv_depthwise_run(const tw_launch *launch)
     return TW_OK;
 }
 
-/* ---- Weight gradient -------------------------------------------------------------------------------- */
+/* ---- Weight gradient ------------------------------------------------------------------------- */
 
 /* All taps of one row (n, d, h) of the box. */
 static void sum_row(const worker *w, const tw_conv_source *dy, const tw_conv_box *box,

@@ -273,7 +273,7 @@ static tw_status gradient_wgrad(const tw_gradient *g)
     return TW_OK;
 }
 
-/* ---- Lengths of the sums ---------------------------------------------------------------------- */
+/* ---- Lengths of the sums --------------------------------------------------------------------- */
 
 static int64_t product(const tw_tensor_desc *desc, int64_t from)
 {

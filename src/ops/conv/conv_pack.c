@@ -24,8 +24,8 @@ bool tw_conv_all_finite(const float *values, int64_t n)
     return bad == 0;
 }
 
-/* One tap: cin rows of `cols` columns. Sixteen input channels at a time, so that both the lines read
- * and those written stay in the first-level cache. */
+/* One tap: cin rows of `cols` columns. Sixteen input channels at a time, so that both the lines
+ * read and those written stay in the first-level cache. */
 static void pack_tap(const tw_conv_part *part, const float *w, int64_t cols, int64_t tile_cols,
                      float *to)
 {

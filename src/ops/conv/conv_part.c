@@ -97,7 +97,7 @@ void tw_conv_dgrad_part(const tw_conv_geometry *g, int64_t index, tw_conv_part *
     if (tw_conv_product(part->taps) == 0) part->taps[0] = part->taps[1] = part->taps[2] = 0;
 }
 
-/* ---- How pixels are read -------------------------------------------------------------------------- */
+/* ---- How pixels are read --------------------------------------------------------------------- */
 
 int64_t tw_conv_pixel_stride(int64_t n, const int64_t dims[3], const tw_conv_strides *strides)
 {
@@ -260,7 +260,7 @@ void tw_conv_choose(tw_conv_part *part, const tw_conv_target *target, int64_t pi
     set_sizes(part, target);
 }
 
-/* ---- Boxes ----------------------------------------------------------------------------------------- */
+/* ---- Boxes ----------------------------------------------------------------------------------- */
 
 int64_t tw_conv_boxes(const tw_conv_part *part)
 {

@@ -5,12 +5,12 @@
  *   dst[n, p, o] = Σ_t Σ_i src[n, p·step − pad + t·dilation, i] · W_t[i, o]
  *
  * A forward pass is one such part. A data gradient is one part for each residue class of x's
- * positions modulo the stride: within a class the taps that contribute are a regular subset, so each
- * class is a correlation with step 1 and no multiplication by inserted zeros. A weight gradient
- * walks the forward part's pixels.
+ * positions modulo the stride: within a class the taps that contribute are a regular subset, so
+ * each class is a correlation with step 1 and no multiplication by inserted zeros. A weight
+ * gradient walks the forward part's pixels.
  *
- * A part's pixels are cut into boxes, the work items: ranges of images, or of planes, rows or pixels
- * of one image. The cut depends on the problem alone.
+ * A part's pixels are cut into boxes, the work items: ranges of images, or of planes, rows or
+ * pixels of one image. The cut depends on the problem alone.
  */
 #ifndef TW_OPS_CONV_CONV_PART_H
 #define TW_OPS_CONV_CONV_PART_H

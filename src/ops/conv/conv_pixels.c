@@ -2,10 +2,14 @@
 /*
  * Forward pass and data gradient, plan time: parts, boxes and the layout of the workspace.
  *
- * A box's pixels meet the weights in one of two ways. Where rows of pixels are long, the taps of one
- * kernel row are a contiguous run of the source for every pixel, so a row of pixels is one
- * batch-reduce product over the kernel's rows with nothing copied. Where rows are short, windows
- * are gathered to the rows of a matrix that spans rows and images.
+ * A box's pixels meet the weights in one of three ways; conv_part.c prices them.
+ *
+ *   ROWS     The taps of one kernel row are a contiguous run of the source for every pixel of a
+ *            row, so a row of pixels is one batch-reduce product over the kernel's rows. Nothing is
+ *            copied, or only rows with their padding.
+ *   IMAGES   The same pixel of many images is one product over its taps inside the source. Nothing
+ *            is copied, and padding costs nothing: best for small images of large batches.
+ *   GATHER   Windows are copied to the rows of a matrix that spans rows and images.
  */
 #include "ops/conv/conv_pixels.h"
 
@@ -16,7 +20,7 @@
 
 enum { MAX_PARTS = 128, FEW_ITEMS = 16 };
 
-/* ---- Prepare --------------------------------------------------------------------------------------- */
+/* ---- Prepare --------------------------------------------------------------------------------- */
 
 const char *tw_conv_refuses_types(const tw_problem *problem)
 {

@@ -23,7 +23,7 @@ typedef struct worker {
     float *rows, *tile;
 } worker;
 
-/* ---- Results ----------------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 static int64_t pixel_number(const tw_conv_part *part, const int64_t at[4])
 {
@@ -84,7 +84,7 @@ static void finish(const worker *w, const int64_t first[4], int64_t n, const flo
     }
 }
 
-/* ---- Products ---------------------------------------------------------------------------------------- */
+/* ---- Products -------------------------------------------------------------------------------- */
 
 static void start(tw_conv_batch *list, const worker *w, float *c, int64_t c_row)
 {
@@ -232,7 +232,7 @@ static void run_gathered(const worker *w, const tw_conv_box *box)
     }
 }
 
-/* ---- Items ------------------------------------------------------------------------------------------- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
 static void run_item(void *arg, int32_t slot, int64_t item)
 {

@@ -112,7 +112,7 @@ tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *
     return source;
 }
 
-/* ---- Windows --------------------------------------------------------------------------------------- */
+/* ---- Windows --------------------------------------------------------------------------------- */
 
 static void copy_channels(const tw_conv_source *source, int64_t offset, int64_t n, float *to)
 {

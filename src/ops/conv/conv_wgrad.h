@@ -5,9 +5,9 @@
  *   dw[t, c, k] = Σ_pixels x[pixel · step − pad + t · dilation, c] · dy[pixel, k]
  *
  * Rows of a product are input channels (of all taps along W where these are one run of memory), its
- * columns output channels, its sum runs over pixels. The pixels are cut into a number of groups that
- * depends on the problem alone; each group sums into a buffer of its own, and the buffers are added
- * in order.
+ * columns output channels, its sum runs over pixels. The pixels are cut into a number of groups
+ * that depends on the problem alone; each group sums into a buffer of its own, and the buffers are
+ * added in order.
  */
 #ifndef TW_OPS_CONV_CONV_WGRAD_H
 #define TW_OPS_CONV_CONV_WGRAD_H

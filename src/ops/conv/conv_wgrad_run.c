@@ -100,7 +100,7 @@ static void add_box(const worker *w)
             add_taps(w, (const int64_t[3]){row / part->taps[1], row % part->taps[1], v});
 }
 
-/* ---- Gathered windows -------------------------------------------------------------------------------- */
+/* ---- Gathered windows ------------------------------------------------------------------------ */
 
 /* One tap and channel along W: `inside` elements of x after `before` zeros, then `after` zeros. */
 typedef struct line {
@@ -162,8 +162,8 @@ static int64_t gather_windows(const worker *w)
     return pixel;
 }
 
-/* All windows of the box, transposed: element m of pixel i goes to windows[m · row + i]. Returns the
- * number of pixels. */
+/* All windows of the box, transposed: element m of pixel i goes to windows[m · row + i]. Returns
+ * the number of pixels. */
 static int64_t gather_lines(const worker *w)
 {
     const tw_conv_part *part = &w->plan->part;
@@ -217,7 +217,7 @@ static void add_gathered(const worker *w)
     tw_conv_end(&list);
 }
 
-/* ---- Items ------------------------------------------------------------------------------------------- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
 static void run_item(void *arg, int32_t slot, int64_t item)
 {
