@@ -8,7 +8,7 @@
 #include "core/os.h"
 
 enum {
-    COPY_ROUNDS = 5,
+    COPY_ROUNDS = 12,
     COPY_NANOSECONDS = 4000000,
     LEAST_COPY = 12 * MACHINE_STEPS,
     LONG_TASK = 1 << 20

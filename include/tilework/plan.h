@@ -149,7 +149,7 @@ typedef struct tw_operation_info {
     tw_exactness exactness;
     double ulps;
     int64_t terms; /* summed into one element of the first output */
-    double flops;  /* a multiply-add is 2; 0 where nothing is computed */
+    double flops;  /* at least; a multiply-add is 2; 0 where nothing is computed */
     double bytes;  /* each operand read once, each result written once */
 } tw_operation_info;
 TW_API tw_status tw_graph_operation(const tw_graph *graph, int32_t index, tw_operation_info *info);

@@ -106,22 +106,34 @@ static int64_t terms_of(const tw_graph *graph, const tw_op *op)
     return op->info->terms(&op->attrs, in, desc_of(graph, op->out[0]));
 }
 
-/* A convolution's three passes multiply the same pairs: each y with each w of its group. */
-static double flops_of(const tw_graph *graph, const tw_op *op, int64_t terms)
+/* One for each element of the largest operand: no operation that computes needs less. */
+static double least_flops(const tw_graph *graph, const tw_op *op)
 {
-    tw_tensor y = op->out[0], w = op->in && op->n_in > 1 ? op->in[1] : TW_NONE;
-    switch (op->info->kind) {
-    case TW_OP_CONV_DGRAD: y = op->in[0]; break;
-    case TW_OP_CONV_WGRAD:
-        y = op->in[1];
-        w = op->out[0];
-        break;
-    case TW_OP_CONV: break;
-    case TW_OP_MATMUL: return 2 * (double)terms * elements(graph, y);
-    default: return op->info->bound == TW_BOUND_EXACT ? 0 : (double)terms * elements(graph, y);
+    double most = 0;
+    for (int32_t i = 0; i < op->n_in + op->n_out; i++) {
+        double n = elements(graph, i < op->n_in ? op->in[i] : op->out[i - op->n_in]);
+        if (n > most) most = n;
     }
+    return most;
+}
+
+/* A convolution's three passes multiply the same pairs: each y with each w of its group. */
+static double conv_flops(const tw_graph *graph, tw_tensor y, tw_tensor w)
+{
     double filters = (double)desc_of(graph, w)->dims[0];
     return filters > 0 ? 2 * elements(graph, y) * elements(graph, w) / filters : 0;
+}
+
+static double flops_of(const tw_graph *graph, const tw_op *op, int64_t terms)
+{
+    switch (op->info->kind) {
+    case TW_OP_MATMUL: return 2 * (double)terms * elements(graph, op->out[0]);
+    case TW_OP_CONV: return conv_flops(graph, op->out[0], op->in[1]);
+    case TW_OP_CONV_DGRAD: return conv_flops(graph, op->in[0], op->in[1]);
+    case TW_OP_CONV_WGRAD: return conv_flops(graph, op->in[1], op->out[0]);
+    case TW_OP_POOL: return (double)terms * elements(graph, op->out[0]);
+    default: return op->info->bound == TW_BOUND_EXACT ? 0 : least_flops(graph, op);
+    }
 }
 
 static double bytes_of(const tw_graph *graph, const tw_op *op)
