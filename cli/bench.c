@@ -13,7 +13,7 @@
 static const char help_text[] =
     "Times problems and compares them with the machine's bound: the time of the multiply-adds at\n"
     "the peak measured in registers, or of the bytes at the bandwidth measured for copies of that\n"
-    "size, whichever is longer (reading alone may beat it). `tw bench overhead` times what "
+    "size, whichever is longer (mere reading can beat it). `tw bench overhead` times what\n"
     "surrounds a kernel.\n"
     "\n"
     "By default the same buffers are used again (--warm); --cold rotates over more than twice the\n"
