@@ -34,12 +34,20 @@ const char *tw_conv_refuses_types(const tw_problem *problem)
 
 static int64_t round_up(int64_t n, int64_t to) { return tw_conv_up(n, to) * to; }
 
+/* Weights that overflow the second-level cache are read again for each box: larger ones then. */
+#define CACHED_WEIGHTS ((int64_t)1 << 20)
+enum { PIXELS_PER_READ = 224 };
+
 static int64_t target_pixels(const tw_conv_part *part, const tw_conv_target *target)
 {
-    double pixels = (double)part->n;
-    for (int d = 0; d < 3; d++) pixels *= (double)part->dst[d];
-    int64_t share = pixels / 24 < 512 ? (int64_t)(pixels / 24) : 512;
-    return tw_conv_max(share, 2 * target->tile_rows);
+    double pixels = (double)part->n, weights = 4.0 * (double)part->cin * (double)part->cout;
+    for (int d = 0; d < 3; d++) {
+        pixels *= (double)part->dst[d];
+        weights *= (double)part->taps[d];
+    }
+    const int64_t share = pixels / 24 < 512 ? (int64_t)(pixels / 24) : 512;
+    const bool large = weights > (double)CACHED_WEIGHTS;
+    return tw_conv_max(share, large ? PIXELS_PER_READ : 2 * target->tile_rows);
 }
 
 static int64_t box_pixels(const tw_conv_part *part)

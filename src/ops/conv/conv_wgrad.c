@@ -37,7 +37,10 @@ static tw_conv_way cheapest(const tw_conv_wgrad_plan *plan)
     const double images = tile * (1.15 + 1 / images_at_once);
     const double depth = (double)tw_conv_max(part->taps[2] * part->cin, 1);
     const double copy = plan->lines ? 0.3 : 0.6 + 8 / depth;
-    const double gather = tiling(part->window, tile_rows) + copy / panels;
+    /* Each step of a sum reads a window of its own: a line or two of it at a time. */
+    const double width = (double)part->window;
+    const double far = plan->lines ? 0 : 0.25 * width / (width + 1024);
+    const double gather = tiling(part->window, tile_rows) + far + copy / panels;
     if (gather < rows && gather < images) return TW_CONV_GATHER;
     return images < rows ? TW_CONV_IMAGES : TW_CONV_ROWS;
 }

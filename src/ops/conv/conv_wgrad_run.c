@@ -219,6 +219,24 @@ static void add_gathered(const worker *w)
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
+/* Bytes of gradient that are added to box after box: they stay in the second-level cache. */
+#define CACHED_FILTER ((int64_t)1 << 19)
+
+static void add_boxes(worker *w, tw_conv_range boxes, const float *dy, float *copy, int64_t col)
+{
+    for (int64_t i = boxes.first; i < boxes.last; i++) {
+        const tw_conv_box box = tw_conv_box_at(&w->plan->part, i);
+        w->box = &box;
+        w->accumulate = i > boxes.first;
+        w->dy = tw_conv_read_source(&w->plan->dy, &box, dy, copy);
+        w->dy.start += col;
+        if (w->plan->part.way == TW_CONV_GATHER)
+            add_gathered(w);
+        else
+            add_box(w);
+    }
+}
+
 static void run_item(void *arg, int32_t slot, int64_t item)
 {
     const wgrad_run *run = arg;
@@ -242,22 +260,23 @@ static void run_item(void *arg, int32_t slot, int64_t item)
                 .first_row = tap_split * kernel_rows / plan->tap_splits,
                 .last_row = (tap_split + 1) * kernel_rows / plan->tap_splits,
                 .windows = scratch + plan->dy_floats};
-    for (int64_t i = first; i < (share + 1) * boxes / plan->groups; i++) {
-        const tw_conv_box box = tw_conv_box_at(part, i);
-        w.box = &box;
-        w.accumulate = i > first;
-        w.dy = tw_conv_read_source(&plan->dy, &box, dy, scratch);
-        w.dy.start += col;
-        if (part->way == TW_CONV_GATHER)
-            add_gathered(&w);
-        else
-            add_box(&w);
+    const tw_conv_range range = {first, (share + 1) * boxes / plan->groups};
+    const int64_t last_row = w.last_row, row_bytes = 4 * part->taps[2] * part->cin * w.cols;
+    const bool fits = (last_row - w.first_row) * row_bytes <= CACHED_FILTER;
+    if (fits || part->way == TW_CONV_GATHER || plan->dy.band) {
+        add_boxes(&w, range, dy, scratch, col);
+        return;
+    }
+    for (; w.first_row < last_row; w.first_row++) {
+        w.last_row = w.first_row + 1;
+        add_boxes(&w, range, dy, scratch, col);
     }
 }
 
-enum { SUM_ROWS = 16, SUM_COLS = 64 };
+enum { SUM_ROWS = 64, SUM_COLS = 32 };
 
-/* Sixteen rows (tap, channel) of the gradient: added up over the groups of pixels, and stored. */
+/* Rows (tap, channel) of the gradient: added up over the groups of pixels, and stored. Many rows, so
+ * that a channels-last gradient is written in long runs. */
 static void sum_item(void *arg, int32_t slot, int64_t item)
 {
     const wgrad_run *run = arg;
