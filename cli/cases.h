@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replays of recorded problems: one JSON object a line, with inputs, an operator in ONNX's words, and
- * expected results computed from the operator's definition.
+ * Replays of recorded problems: one JSON object a line, with inputs, an operator in ONNX's words,
+ * and expected results computed from the operator's definition.
  */
 #ifndef TW_CLI_CASES_H
 #define TW_CLI_CASES_H

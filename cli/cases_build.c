@@ -37,7 +37,7 @@ int32_t case_attr_list(const cJSON *attrs, const char *name, int64_t *values, in
     return list ? n : -1;
 }
 
-/* ---- A case as one node ------------------------------------------------------------------------ */
+/* ---- A case as one node ---------------------------------------------------------------------- */
 
 static tw_tensor case_operand(const case_node *node, const char *name)
 {
@@ -83,7 +83,7 @@ static tw_status case_result_is(const case_node *node, const char *name, tw_tens
     return tw_graph_output(node->run->graph, tensor, t->desc.strides);
 }
 
-/* ---- Nodes of a Graph case ----------------------------------------------------------------------- */
+/* ---- Nodes of a Graph case ------------------------------------------------------------------- */
 
 typedef struct named {
     const char *name;

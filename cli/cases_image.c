@@ -21,7 +21,7 @@ static tw_status dims_of(const case_node *node, tw_tensor t, tw_tensor_desc *des
     return tw_graph_describe(graph_of(node), t, desc);
 }
 
-/* ---- Attributes ---------------------------------------------------------------------------------- */
+/* ---- Attributes ------------------------------------------------------------------------------ */
 
 static tw_status check_count(const char *name, int32_t n, int32_t want)
 {
@@ -48,7 +48,7 @@ static tw_status window_attrs(const cJSON *attrs, int32_t spatial, int64_t *stri
     return TW_OK;
 }
 
-/* SAME_UPPER and SAME_LOWER: an output of ceil(in / stride), the odd pad at the end or beginning. */
+/* SAME_UPPER and SAME_LOWER: an output of ceil(in / stride), the odd pad at the end or start. */
 static void same_pads(const cJSON *attrs, const tw_tensor_desc *x, const int64_t *kernel,
                       const int64_t *stride, const int64_t *dilation, int64_t *lo_hi)
 {
@@ -103,7 +103,7 @@ static tw_status pool_attrs(const case_node *node, int32_t rank, tw_pool_mode mo
     return TW_OK;
 }
 
-/* ---- Convolution ----------------------------------------------------------------------------------- */
+/* ---- Convolution ----------------------------------------------------------------------------- */
 
 /* A bias [C] as [1, C, 1…], and the sum. */
 static tw_status add_bias(const case_node *node, tw_tensor y, tw_tensor bias, tw_tensor *sum)
@@ -260,7 +260,7 @@ static tw_status conv_integer(const case_node *node)
     return node->result(node, "y", y);
 }
 
-/* ---- Pooling ----------------------------------------------------------------------------------------- */
+/* ---- Pooling --------------------------------------------------------------------------------- */
 
 static tw_status pool(const case_node *node, tw_pool_mode mode)
 {
@@ -319,7 +319,7 @@ static tw_status average_pool_backward(const case_node *node)
     return node->result(node, "dx", dx);
 }
 
-/* ---- Matrix products ---------------------------------------------------------------------------------- */
+/* ---- Matrix products ------------------------------------------------------------------------- */
 
 static tw_status matmul(const case_node *node)
 {

@@ -15,7 +15,7 @@ static tw_status require(const case_node *node, const char *name, tw_tensor *t)
     return TW_OK;
 }
 
-/* ---- Unary and binary ---------------------------------------------------------------------------- */
+/* ---- Unary and binary ------------------------------------------------------------------------ */
 
 /* alpha and beta: the case's attribute for ours, with ONNX's default, or NULL. */
 typedef struct unary {
@@ -120,7 +120,7 @@ static tw_status try_binary(const case_node *node, bool *known)
     return TW_OK;
 }
 
-/* ---- Softmax ------------------------------------------------------------------------------------------ */
+/* ---- Softmax --------------------------------------------------------------------------------- */
 
 static tw_status softmax(const case_node *node, bool log, bool backward)
 {
@@ -147,7 +147,7 @@ static tw_status try_softmax(const case_node *node, bool *known)
     return *known ? softmax(node, true, backward) : TW_OK;
 }
 
-/* ---- Reductions ----------------------------------------------------------------------------------------- */
+/* ---- Reductions ------------------------------------------------------------------------------ */
 
 static const struct {
     const char *op;
@@ -206,7 +206,7 @@ static tw_status try_reduce(const case_node *node, bool *known)
     return TW_OK;
 }
 
-/* ---- Dropout and casts -------------------------------------------------------------------------------------- */
+/* ---- Dropout and casts ----------------------------------------------------------------------- */
 
 static tw_status dropout(const case_node *node)
 {
@@ -239,7 +239,7 @@ static tw_status cast(const case_node *node)
     tw_tensor x, y = TW_NONE;
     TW_TRY(require(node, "x", &x));
     tw_dtype to = node->result_type(node, "y");
-    /* ONNX: saturate is about fp8; floats go to integers by truncation; integers wrap unless asked. */
+    /* ONNX: saturate is about fp8; floats are truncated to integers, which wrap unless asked. */
     bool saturate = case_attr_int(node->attrs, "saturate", 1) != 0;
     tw_tensor_desc desc;
     TW_TRY(tw_graph_describe(graph_of(node), x, &desc));

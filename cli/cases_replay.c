@@ -178,7 +178,7 @@ static case_result judge(case_run *run, tw_status status, bool same)
     return case_compare(run) ? CASE_PASSED : CASE_FAILED;
 }
 
-/* ---- Scripts --------------------------------------------------------------------------------------- */
+/* ---- Scripts --------------------------------------------------------------------------------- */
 
 typedef struct script {
     const cJSON *const *file;

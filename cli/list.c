@@ -81,7 +81,7 @@ int command_list(int argc, char **argv)
     return code;
 }
 
-/* ---- Explain ------------------------------------------------------------------------------------- */
+/* ---- Explain --------------------------------------------------------------------------------- */
 
 /* Words of the command line as one problem string. */
 static bool join(const char **words, int n, char *text, size_t room)

@@ -43,11 +43,21 @@ int64_t network_elements(const network *net);
 tw_status cnn_plan(const network *net, int64_t batch, bool training, network_plan *result);
 void network_plan_free(network_plan *plan);
 
-/* x: [batch, 1, 28, 28] in 0 … 1. Training: labels [batch]; *loss is the batch's mean; all parameters
- * move. Else logits [batch, 10]. nanoseconds, if not NULL, gathers the time of each step. */
+/* What a training step reads and gives. */
+typedef struct train_batch {
+    const float *x;        /* [batch, 1, 28, 28] in 0 … 1 */
+    const int64_t *labels; /* [batch] */
+    float lr;
+    int64_t step;         /* from 1 */
+    int64_t *nanoseconds; /* gathers the time of each step of the plan, or NULL */
+    float loss;           /* out: the batch's mean */
+    float *logits;        /* out: [batch, 10] */
+} train_batch;
+
+/* All parameters move. */
 tw_status cnn_train_step(network *net, const network_plan *plan, tw_context *context,
-                         const float *x, const int64_t *labels, float lr, int64_t step, float *loss,
-                         float *logits, int64_t *nanoseconds);
+                         train_batch *batch);
+/* x: [batch, 1, 28, 28] to logits [batch, 10]. */
 tw_status cnn_forward(const network *net, const network_plan *plan, tw_context *context,
                       const float *x, float *logits);
 

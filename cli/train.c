@@ -21,7 +21,7 @@ static void on_interrupt(int signal_number)
     interrupted = 1;
 }
 
-/* ---- Set-up --------------------------------------------------------------------------------------- */
+/* ---- Set-up ---------------------------------------------------------------------------------- */
 
 static bool show_download(void *user, const tw_progress *p)
 {
@@ -102,7 +102,7 @@ static void tear_down(train_run *run)
     tw_free(run->step_time);
 }
 
-/* ---- Testing ---------------------------------------------------------------------------------------- */
+/* ---- Testing --------------------------------------------------------------------------------- */
 
 static tw_status test_batches(train_run *run, tw_batches *batches, tw_metrics *metrics)
 {
@@ -129,21 +129,24 @@ static tw_status test(train_run *run)
     return status;
 }
 
-/* ---- Training ------------------------------------------------------------------------------------------ */
+/* ---- Training -------------------------------------------------------------------------------- */
 
-static tw_status train_batch(train_run *run, tw_metrics *metrics)
+static tw_status train_one(train_run *run, tw_metrics *metrics)
 {
     tw_batch batch = {.size = sizeof batch};
-    float loss;
     TW_TRY(tw_batches_next(run->batches, &batch));
     bool whole = batch.count == run->settings.batch;
-    TW_TRY(cnn_train_step(&run->net, whole ? &run->full : &run->rest, run->context, batch.pixels,
-                          batch.labels, (float)run->settings.lr, run->total_steps + 1, &loss,
-                          run->logits, whole ? run->step_time : NULL));
+    train_batch io = {.x = batch.pixels,
+                      .labels = batch.labels,
+                      .lr = (float)run->settings.lr,
+                      .step = run->total_steps + 1,
+                      .logits = run->logits,
+                      .nanoseconds = whole ? run->step_time : NULL};
+    TW_TRY(cnn_train_step(&run->net, whole ? &run->full : &run->rest, run->context, &io));
     run->step++;
     run->total_steps++;
     run->images += batch.count;
-    return tw_metrics_add(metrics, (double)loss, batch.count, 10, run->logits, batch.labels);
+    return tw_metrics_add(metrics, (double)io.loss, batch.count, 10, run->logits, batch.labels);
 }
 
 static tw_status train_epoch(train_run *run)
@@ -156,7 +159,7 @@ static tw_status train_epoch(train_run *run)
              (long long)run->settings.epochs);
     progress_start(&bar, what, "images", run->train.count);
     while (run->step < steps && !interrupted) {
-        TW_TRY(train_batch(run, &metrics));
+        TW_TRY(train_one(run, &metrics));
         snprintf(note, sizeof note, "loss %.4f", tw_metrics_loss(&metrics));
         int64_t done = run->step * run->settings.batch;
         progress_set(&bar, done < run->train.count ? done : run->train.count, note);
@@ -187,7 +190,7 @@ static tw_status train_all(train_run *run)
     return run->stopped || run->test_accuracy > 0 ? TW_OK : test(run);
 }
 
-/* ---- Prediction ------------------------------------------------------------------------------------------ */
+/* ---- Prediction ------------------------------------------------------------------------------ */
 
 /* A grey picture of any size becomes 28×28 by averaging; dark-on-light is turned around, as the
  * training digits are light on dark. */
@@ -230,7 +233,7 @@ static tw_status predict(train_run *run, const char *path)
     return TW_OK;
 }
 
-/* ---- The command -------------------------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static tw_status run_training(train_run *run)
 {

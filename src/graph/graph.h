@@ -36,9 +36,6 @@ struct tw_graph {
     tw_tensor reserve; /* TW_NONE without a cut */
 };
 
-/* An output slot that the caller does not want. */
-#define TW_UNWANTED ((tw_tensor)-1)
-
 bool tw_graph_has(const tw_graph *graph, tw_tensor tensor);
 const char *tw_graph_tensor_name(const tw_graph *graph, tw_tensor tensor); /* "" if it has none */
 

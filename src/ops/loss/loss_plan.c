@@ -68,8 +68,11 @@ static tw_status problem(const tw_problem_args *args, const tw_builder *b)
     TW_TRY(b->tensor(b->graph, &p.labels, &in[1]));
     if (p.pass == 0) {
         TW_TRY(b->tensor(b->graph, &loss, &out[0]));
-        if (p.lse) TW_TRY(b->tensor(b->graph, &p.rows, &out[1]));
-        return b->add(b->graph, TW_OP_CROSS_ENTROPY, &p.attrs, 2, in, p.lse ? 2 : 1, out);
+        if (p.lse)
+            TW_TRY(b->tensor(b->graph, &p.rows, &out[1]));
+        else
+            out[1] = TW_UNWANTED;
+        return b->add(b->graph, TW_OP_CROSS_ENTROPY, &p.attrs, 2, in, 2, out);
     }
     if (p.lse) TW_TRY(b->tensor(b->graph, &p.rows, &in[2]));
     TW_TRY(b->tensor(b->graph, &loss, &in[3]));

@@ -205,6 +205,7 @@ static tw_status loss_rows_run(const tw_launch *launch)
 typedef struct loss_share {
     float top, factor;
     double asked, scale; /* Σ of the targets; what the slope is multiplied by */
+    int64_t label;       /* the label's place in the block at hand; elsewhere: none there */
 } loss_share;
 
 static void loss_find_share(const loss_rows *r, const int64_t *start, loss_share *share)
@@ -235,16 +236,21 @@ static double loss_asked(const loss_rows *r, const int64_t *start)
     return (1 - r->job->attrs->smoothing) * sum + r->job->attrs->smoothing;
 }
 
-/* to[j] = scale·(asked·softmax - target), where the target is keep·p + spread, or spread alone. */
+/* to[j] = scale·(asked·softmax - target), where the target is keep·p + spread with probabilities,
+ * and else spread, and keep more at the label. */
 static void loss_slope(const loss_rows *r, const loss_share *share, const float *x, const float *p,
                        int n, float *to)
 {
     vf shift = vf_set(share->top), factor = vf_set((float)((double)share->factor * share->asked));
     vf keep = vf_set(r->keep), spread = vf_set(r->spread), by = vf_set((float)share->scale);
+    vf hit = vf_add(keep, spread);
+    bool here = share->label >= 0 && share->label < n;
+    vi lane = vi_iota(), label = vi_set(here ? (int32_t)share->label : -1);
     for (int j = 0; j < n; j += VLANES) {
         int m = n - j < VLANES ? n - j : VLANES;
         vf e = vf_exp(vf_sub(line_load(x + j, m), shift));
-        vf target = p ? vf_fma(keep, line_load(p + j, m), spread) : spread;
+        vf target = p ? vf_fma(keep, line_load(p + j, m), spread)
+                      : vf_select(vi_eq(vi_add(lane, vi_set(j)), label), hit, spread);
         line_store(to + j, vf_mul(by, vf_sub(vf_mul(e, factor), target)), m);
     }
 }
@@ -261,6 +267,7 @@ static double loss_backward_row(const loss_rows *r, const int64_t *start)
     for (int64_t i = 0; i < job->classes; i += LINE_BLOCK) {
         int n = loss_block(job->classes - i);
         int64_t offset = start[TW_LOSS_DLOGITS] + i * r->dlogits.stride;
+        share.label = label - i;
         const float *x = loss_read(&r->logits, start[TW_LOSS_LOGITS], i, n, x_buffer), *p = NULL;
         float *to = line_target(&r->dlogits, offset, d_buffer);
         if (!job->indices) p = loss_read(&r->labels, start[TW_LOSS_LABELS], i, n, p_buffer);
@@ -268,8 +275,6 @@ static double loss_backward_row(const loss_rows *r, const int64_t *start)
             memset(to, 0, sizeof(float) * (size_t)n);
         else
             loss_slope(r, &share, x, p, n, to);
-        if (job->indices && label >= i && label < i + n)
-            to[label - i] -= (float)(share.scale * (1 - job->attrs->smoothing));
         line_write(&r->dlogits, offset, n, to);
     }
     return 0;

@@ -145,6 +145,15 @@ static void formulas(void **state)
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
+static void check_outputs(const bench *got, const bench *want, const char *kernel)
+{
+    for (int o = 0; o < 3; o++) {
+        if (got->call.out[o] == NULL) continue;
+        assert_true(th_equal(got->call.out[o], &want->out[o], kernel));
+        assert_true(th_guards_intact(got->call.out[o]));
+    }
+}
+
 /* in_place: each output is the memory of what it replaces. */
 static int check_kernels(const setting *s, const tw_tensor_desc *desc, bool in_place)
 {
@@ -163,11 +172,7 @@ static int check_kernels(const setting *s, const tw_tensor_desc *desc, bool in_p
             if (th_refuses(kernels[k], &got.call) == NULL) {
                 taken += !kernels[k]->reference;
                 assert_int_equal(th_run(kernels[k], &got.call), TW_OK);
-                for (int o = 0; o < 3; o++) {
-                    if (got.call.out[o] == NULL) continue;
-                    assert_true(th_equal(got.call.out[o], &want.out[o], kernels[k]->name));
-                    assert_true(th_guards_intact(got.call.out[o]));
-                }
+                check_outputs(&got, &want, kernels[k]->name);
             }
             tear_down(&got);
         }

@@ -9,7 +9,8 @@
 
 static const tw_problem_key keys[] = {
     {"dims", "1024x1000", "dims of x, joined by x"},
-    {"axis", "-1", "dims of a row, joined by commas; negative ones count from the end"},
+    {"axis", "",
+     "dims of a row, joined by commas; negative ones count from the end; none: the last"},
     {"log", "0", "1: log-softmax"},
     {"pass", "fwd", "fwd or bwd"},
     {"dtype", "f32", "element type of every tensor"},
@@ -28,7 +29,8 @@ static tw_status problem(const tw_problem_args *args, const tw_builder *builder)
     tw_dtype dtype = TW_AUTO;
     tw_tensor in[2], y = TW_NONE;
     TW_TRY(tw_parse_dims("dims", tw_arg_text(args, "dims"), &rank, dims));
-    TW_TRY(tw_parse_axes("axis", tw_arg_text(args, "axis"), rank, &attrs.softmax.axes));
+    const char *axis = tw_arg_given(args, "axis") ? tw_arg_text(args, "axis") : "-1";
+    TW_TRY(tw_parse_axes("axis", axis, rank, &attrs.softmax.axes));
     TW_TRY(tw_arg_dtype(args, "dtype", &dtype));
     TW_TRY(tw_arg_choice(args, "pass", pass_names, &pass));
     TW_TRY(tw_arg_choice(args, "layout", layout_names, &layout));

@@ -57,7 +57,7 @@ int64_t network_elements(const network *net)
     return n;
 }
 
-/* ---- Graphs ------------------------------------------------------------------------------------ */
+/* ---- Graphs ---------------------------------------------------------------------------------- */
 
 static tw_status input(tw_graph *g, tw_dtype dtype, int32_t rank, const int64_t *dims,
                        const char *name, tw_tensor *t)
@@ -67,38 +67,40 @@ static tw_status input(tw_graph *g, tw_dtype dtype, int32_t rank, const int64_t 
     return tw_graph_tensor(g, &desc, t);
 }
 
-/* x + bias, relu; the bias stands along dim 1. */
-static tw_status bias_relu(tw_graph *g, tw_tensor x, int32_t rank, tw_tensor bias, bool relu,
-                           const char *name, tw_tensor *y)
+/* x + bias, and relu; the bias stands along dim 1. */
+static tw_status add_bias(tw_graph *g, tw_tensor x, tw_tensor bias, tw_tensor *y)
 {
-    tw_tensor_desc desc;
-    tw_tensor wide = TW_NONE, sum = TW_NONE;
+    tw_tensor_desc desc, image;
+    tw_tensor wide = TW_NONE;
+    TW_TRY(tw_graph_describe(g, x, &image));
     TW_TRY(tw_graph_describe(g, bias, &desc));
     int64_t dims[4] = {1, desc.dims[0], 1, 1};
-    TW_TRY(tw_graph_reshape(g, bias, rank, dims, &wide));
-    TW_TRY(tw_graph_binary(g, TW_PW_ADD, x, wide, &sum));
-    *y = sum;
-    if (relu) {
-        *y = TW_NONE;
-        TW_TRY(tw_graph_unary(g, TW_PW_RELU, sum, y));
-    }
+    TW_TRY(tw_graph_reshape(g, bias, image.rank, dims, &wide));
+    *y = TW_NONE;
+    return tw_graph_binary(g, TW_PW_ADD, x, wide, y);
+}
+
+static tw_status relu(tw_graph *g, tw_tensor x, const char *name, tw_tensor *y)
+{
+    *y = TW_NONE;
+    TW_TRY(tw_graph_unary(g, TW_PW_RELU, x, y));
     return tw_graph_set_name(g, *y, name);
 }
 
 static tw_status conv_block(tw_graph *g, tw_tensor x, const tw_tensor *weight_bias,
                             const char *name, tw_tensor *y)
 {
-    tw_tensor product = TW_NONE;
+    tw_tensor product = TW_NONE, sum;
     TW_TRY(tw_graph_conv(g, x, weight_bias[0], NULL, &product));
-    return bias_relu(g, product, 4, weight_bias[1], true, name, y);
+    TW_TRY(add_bias(g, product, weight_bias[1], &sum));
+    return relu(g, sum, name, y);
 }
 
-static tw_status dense_block(tw_graph *g, tw_tensor x, const tw_tensor *weight_bias, bool relu,
-                             const char *name, tw_tensor *y)
+static tw_status dense(tw_graph *g, tw_tensor x, const tw_tensor *weight_bias, tw_tensor *y)
 {
     tw_tensor product = TW_NONE;
     TW_TRY(tw_graph_matmul(g, x, weight_bias[0], NULL, &product));
-    return bias_relu(g, product, 2, weight_bias[1], relu, name, y);
+    return add_bias(g, product, weight_bias[1], y);
 }
 
 static tw_status pool_block(tw_graph *g, tw_tensor x, const char *name, tw_tensor *y)
@@ -111,7 +113,7 @@ static tw_status pool_block(tw_graph *g, tw_tensor x, const char *name, tw_tenso
 
 static tw_status forward(tw_graph *g, const tw_tensor *w, tw_tensor x, tw_tensor *logits)
 {
-    tw_tensor conv1, pool1, conv2, pool2, conv3, flat = TW_NONE, dense1;
+    tw_tensor conv1, pool1, conv2, pool2, conv3, flat = TW_NONE, sum, dense1;
     tw_tensor_desc desc;
     TW_TRY(conv_block(g, x, w, "conv1", &conv1));
     TW_TRY(pool_block(g, conv1, "pool1", &pool1));
@@ -120,8 +122,10 @@ static tw_status forward(tw_graph *g, const tw_tensor *w, tw_tensor x, tw_tensor
     TW_TRY(conv_block(g, pool2, w + 4, "conv3", &conv3));
     TW_TRY(tw_graph_describe(g, conv3, &desc));
     TW_TRY(tw_graph_reshape(g, conv3, 2, (int64_t[]){desc.dims[0], 576}, &flat));
-    TW_TRY(dense_block(g, flat, w + 6, true, "dense1", &dense1));
-    return dense_block(g, dense1, w + 8, false, "logits", logits);
+    TW_TRY(dense(g, flat, w + 6, &sum));
+    TW_TRY(relu(g, sum, "dense1", &dense1));
+    TW_TRY(dense(g, dense1, w + 8, logits));
+    return tw_graph_set_name(g, *logits, "logits");
 }
 
 /* Loss, gradients and Adam; each new value takes over the memory of the old one. */
@@ -185,7 +189,7 @@ void network_plan_free(network_plan *plan)
     *plan = (network_plan){0};
 }
 
-/* ---- Runs ---------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 typedef struct bindings {
     tw_binding list[3 * MAX_PARAMETERS + 8];
@@ -201,25 +205,24 @@ static void bind(bindings *b, tw_tensor t, const void *data)
     b->list[b->n++] = (tw_binding){t, pointer.kept};
 }
 
-tw_status cnn_train_step(network *net, const network_plan *p, tw_context *context, const float *x,
-                         const int64_t *labels, float lr, int64_t step, float *loss, float *logits,
-                         int64_t *nanoseconds)
+tw_status cnn_train_step(network *net, const network_plan *p, tw_context *context,
+                         train_batch *batch)
 {
     bindings b = {.n = 0};
-    bind(&b, p->x, x);
+    bind(&b, p->x, batch->x);
     for (int32_t i = 0; i < net->n_parameters; i++) bind(&b, p->value[i], net->parameters[i].value);
-    bind(&b, p->logits, logits);
-    bind(&b, p->labels, labels);
-    bind(&b, p->lr, &lr);
-    bind(&b, p->step, &step);
-    bind(&b, p->loss, loss);
+    bind(&b, p->logits, batch->logits);
+    bind(&b, p->labels, batch->labels);
+    bind(&b, p->lr, &batch->lr);
+    bind(&b, p->step, &batch->step);
+    bind(&b, p->loss, &batch->loss);
     for (int32_t i = 0; i < net->n_parameters; i++) {
         bind(&b, p->m[i], net->parameters[i].m);
         bind(&b, p->v[i], net->parameters[i].v);
     }
-    if (nanoseconds)
+    if (batch->nanoseconds)
         return tw_run_timed(p->plan, context, b.n, b.list, p->workspace, p->workspace_bytes,
-                            nanoseconds);
+                            batch->nanoseconds);
     return tw_run(p->plan, context, b.n, b.list, p->workspace, p->workspace_bytes);
 }
 
