@@ -275,8 +275,8 @@ static void run_item(void *arg, int32_t slot, int64_t item)
 
 enum { SUM_ROWS = 64, SUM_COLS = 32 };
 
-/* Rows (tap, channel) of the gradient: added up over the groups of pixels, and stored. Many rows, so
- * that a channels-last gradient is written in long runs. */
+/* Rows (tap, channel) of the gradient: added up over the groups of pixels, and stored. Many rows,
+ * so that a channels-last gradient is written in long runs. */
 static void sum_item(void *arg, int32_t slot, int64_t item)
 {
     const wgrad_run *run = arg;
