@@ -184,7 +184,8 @@ tw_status tw_graph_add(tw_graph *graph, tw_op_kind kind, const tw_attrs *attrs, 
 {
     TW_REQUIRE(graph, TW_INVALID_ARGUMENT, "graph is NULL; create one with tw_graph_create");
     const tw_op_info *info = tw_op_info_of(kind);
-    TW_REQUIRE(info, TW_INVALID_ARGUMENT, "operation kind %d does not exist", (int)kind);
+    TW_REQUIRE(info && info->infer, TW_INVALID_ARGUMENT, "operation kind %d does not exist",
+               (int)kind);
     TW_TRY(check_inputs(graph, info, n_in, in));
     addition a = {.info = info};
     if (attrs) a.attrs = *attrs;

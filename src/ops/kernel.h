@@ -8,6 +8,7 @@
 
 #include "core/alloc.h"
 #include "ops/op.h"
+#include "ops/pattern.h"
 #include "tile/chain.h"
 
 /* What one step of a plan has to do: an anchor operation, pointwise programs on its operands
@@ -86,6 +87,8 @@ typedef struct tw_family {
     int32_t n_kernels;
     const tw_problem_key *keys; /* ends with a NULL key */
     tw_status (*problem)(const tw_problem_args *args, const tw_builder *builder);
+    const tw_pattern *patterns;
+    int32_t n_patterns;
     /* Optional: the planner's price of a row for a problem; lower is better. NULL: manifest
      * order. */
     double (*rank)(const tw_problem *problem, const tw_kernel *kernel);

@@ -86,6 +86,9 @@ static tw_status schedule(tw_planner *planner)
             planner->done[o] = true; /* an alias: nothing to run */
             continue;
         }
+        bool taken;
+        TW_TRY(tw_planner_pattern(planner, o, &taken));
+        if (taken) continue;
         tw_group group;
         TW_TRY(tw_planner_group(planner, p, &group));
         TW_TRY(tw_planner_select(planner, &group));

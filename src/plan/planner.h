@@ -4,6 +4,7 @@
  *
  *   order.c   which operations are needed, in an order that respects donations
  *   layout.c  strides of virtual tensors; views become aliases
+ *   pattern.c sub-graphs that one kernel does at once
  *   group.c   anchors and the pointwise operations that fuse with them
  *   chain.c   a group's pointwise program
  *   select.c  the kernel of each group, and why the others were not taken
@@ -65,6 +66,10 @@ tw_status tw_planner_group(tw_planner *planner, int32_t anchor_position, tw_grou
 tw_status tw_planner_chain(tw_planner *planner, const tw_group *group, tw_chain **chain,
                            tw_tensor *load_tensors, tw_tensor *store_tensors);
 tw_status tw_planner_select(tw_planner *planner, tw_group *group);
+/* Patterns: *taken tells whether a step was made that does this operation among others. */
+tw_status tw_planner_pattern(tw_planner *planner, int32_t op, bool *taken);
+tw_status tw_planner_select_match(tw_planner *planner, const tw_pattern *pattern,
+                                  const tw_match *match, bool *taken);
 tw_status tw_planner_copy_step(tw_planner *planner, tw_tensor tensor); /* a shadow into its donor */
 tw_status tw_planner_memory(tw_planner *planner);
 

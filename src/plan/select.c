@@ -120,6 +120,16 @@ static tw_status views_of(tw_planner *planner, const tw_tensor *tensors, int32_t
     return TW_OK;
 }
 
+/* Bytes that the next step's kernel may use. */
+static int64_t scratch_limit(const tw_planner *planner)
+{
+    int32_t step = planner->plan->n_steps;
+    if (planner->script && step < planner->n_script) return planner->script[step].scratch_limit;
+    if (planner->scratch_limit && step < planner->n_scratch_limit)
+        return planner->scratch_limit[step];
+    return INT64_MAX;
+}
+
 static tw_status problem_of(tw_planner *planner, const tw_group *group, draft *d)
 {
     const tw_op *anchor = &planner->graph->ops[group->ops[0]];
@@ -128,12 +138,7 @@ static tw_status problem_of(tw_planner *planner, const tw_group *group, draft *d
                             .attrs = &anchor->attrs,
                             .flags = planner->plan->options.flags,
                             .max_threads = planner->plan->options.max_threads,
-                            .workspace_limit = INT64_MAX};
-    int32_t index = planner->plan->n_steps;
-    if (planner->scratch_limit && index < planner->n_scratch_limit)
-        problem->workspace_limit = planner->scratch_limit[index];
-    if (planner->script && index < planner->n_script)
-        problem->workspace_limit = planner->script[index].scratch_limit;
+                            .workspace_limit = scratch_limit(planner)};
     bool pure = anchor->info->kind == TW_OP_POINTWISE;
     d->group = group;
     if (!pure) {
@@ -285,6 +290,44 @@ tw_status tw_planner_select(tw_planner *planner, tw_group *group)
         tw_text_free(&c.refusals);
         return status;
     }
+}
+
+/* ---- Patterns ------------------------------------------------------------------------------------ */
+
+static tw_status draft_match(tw_planner *planner, const tw_pattern *pattern, const tw_match *match,
+                             draft *d)
+{
+    tw_arena *arena = &planner->plan->arena;
+    void *attrs;
+    TW_TRY(tw_arena_alloc(arena, 1, sizeof(tw_attrs), &attrs));
+    memcpy(attrs, &match->attrs, sizeof match->attrs);
+    tw_problem *p = &d->step.problem;
+    *p = (tw_problem){.info = tw_op_info_of(pattern->kind),
+                      .attrs = attrs,
+                      .n_in = match->n_in,
+                      .n_out = match->n_out,
+                      .flags = planner->plan->options.flags,
+                      .max_threads = planner->plan->options.max_threads,
+                      .workspace_limit = scratch_limit(planner)};
+    TW_TRY(keep(arena, match->in, match->n_in, &d->step.in_tensors));
+    TW_TRY(keep(arena, match->out, match->n_out, &d->step.out_tensors));
+    TW_TRY(views_of(planner, match->in, match->n_in, &p->in));
+    return views_of(planner, match->out, match->n_out, &p->out);
+}
+
+tw_status tw_planner_select_match(tw_planner *planner, const tw_pattern *pattern,
+                                  const tw_match *match, bool *taken)
+{
+    tw_group group = {.n_ops = match->n_ops};
+    memcpy(group.ops, match->ops, (size_t)match->n_ops * sizeof match->ops[0]);
+    draft d = {.group = &group};
+    choice c = {0};
+    tw_status status = draft_match(planner, pattern, match, &d);
+    if (status == TW_OK) status = choose(planner, &d.step.problem, &c);
+    *taken = status == TW_OK && c.kernel;
+    if (*taken) status = finish(planner, &d, &c);
+    tw_text_free(&c.refusals);
+    return status;
 }
 
 /* ---- Copies of shadows ---------------------------------------------------------------------- */

@@ -6,7 +6,11 @@
 #include "ops/kernel.h"
 #include "ops/reduce/lines.h"
 
-extern const tw_op_info tw_loss_ops[2];
+enum { TW_LOSS_OPS = 3 };
+extern const tw_op_info tw_loss_ops[TW_LOSS_OPS];
+
+/* The loss and its gradient from one look at the logits: a training step has both. */
+extern const tw_pattern tw_loss_pattern;
 
 tw_status tw_loss_gradient(const tw_gradient *gradient);
 
@@ -39,6 +43,9 @@ typedef struct tw_loss_job {
 /* Lays out a launch and checks the labels before anything is written. */
 tw_status tw_loss_forward_job(const tw_launch *launch, tw_loss_job *job);
 tw_status tw_loss_backward_job(const tw_launch *launch, tw_loss_job *job);
+/* Both at once: in is logits, labels, dloss; out is loss, lse (or absent), dlogits. LOSS is the
+ * loss; dloss, a scalar, goes to *dloss. */
+tw_status tw_loss_both_job(const tw_launch *launch, tw_loss_job *job, double *dloss);
 
 /* The lines alone, for `supports` and `prepare`. */
 void tw_loss_lines(const tw_problem *problem, tw_lines *lines);

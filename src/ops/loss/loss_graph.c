@@ -164,7 +164,7 @@ static const tw_field fields[] = {
     {.name = NULL},
 };
 
-const tw_op_info tw_loss_ops[2] = {
+const tw_op_info tw_loss_ops[TW_LOSS_OPS] = {
     {
         .kind = TW_OP_CROSS_ENTROPY,
         .name = "cross_entropy",
@@ -197,5 +197,19 @@ const tw_op_info tw_loss_ops[2] = {
         .ulps = 32,
         .terms = terms,
         .in_place = 1,
+    },
+    {
+        .kind = TW_OP_CROSS_ENTROPY_BOTH,
+        .name = "cross_entropy_both",
+        .min_in = 3,
+        .max_in = 3,
+        .n_out = 3,
+        .required_out = 1,
+        .in_names = {"logits", "labels", "dloss"},
+        .out_names = {"loss", "lse", "dlogits"},
+        .fields = fields,
+        .bound = TW_BOUND_SMOOTH,
+        .ulps = 32,
+        .terms = terms,
     },
 };

@@ -35,6 +35,7 @@ static void lines_of(const tw_view *const operands[TW_LINES_OPERANDS], tw_lines 
 static void operands_of(const tw_problem *p, const tw_view *operands[TW_LINES_OPERANDS])
 {
     bool backward = p->info->kind == TW_OP_CROSS_ENTROPY_BACKWARD;
+    bool both = p->info->kind == TW_OP_CROSS_ENTROPY_BOTH;
     operands[TW_LOSS_LOGITS] = &p->in[0];
     operands[TW_LOSS_LABELS] = &p->in[1];
     if (backward) {
@@ -44,7 +45,7 @@ static void operands_of(const tw_problem *p, const tw_view *operands[TW_LINES_OP
     } else {
         operands[TW_LOSS_LSE] = p->n_out > 1 ? &p->out[1] : NULL;
         operands[TW_LOSS_LOSS] = &p->out[0];
-        operands[TW_LOSS_DLOGITS] = NULL;
+        operands[TW_LOSS_DLOGITS] = both ? &p->out[2] : NULL;
     }
 }
 
@@ -138,5 +139,13 @@ tw_status tw_loss_backward_job(const tw_launch *launch, tw_loss_job *job)
 {
     *job = (tw_loss_job){.data = {launch->in[0], launch->in[1], launch->in[2], launch->in[3]}};
     job->data[TW_LOSS_DLOGITS] = launch->out[0];
+    return make_job(launch, job);
+}
+
+tw_status tw_loss_both_job(const tw_launch *launch, tw_loss_job *job, double *dloss)
+{
+    *job = (tw_loss_job){
+        .data = {launch->in[0], launch->in[1], launch->out[1], launch->out[0], launch->out[2]}};
+    *dloss = tw_load(launch->problem->in[2].dtype, launch->in[2], 0);
     return make_job(launch, job);
 }

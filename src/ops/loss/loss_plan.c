@@ -15,12 +15,13 @@ static const tw_problem_key keys[] = {
     {"reduction", "mean", "mean, sum or none"},
     {"ignore", "none", "label that does not count"},
     {"lse", "1", "1: the log-sum-exp is an output (fwd) or an input (bwd)"},
-    {"pass", "fwd", "fwd or bwd"},
+    {"pass", "fwd", "fwd, bwd, or both at once"},
     {"dtype", "f32", "element type of logits"},
     {NULL, NULL, NULL},
 };
 
-static const char *const pass_names[] = {"fwd", "bwd", NULL};
+static const char *const pass_names[] = {"fwd", "bwd", "both", NULL};
+enum { FORWARD, BACKWARD, BOTH };
 static const char *const reduction_names[] = {"mean", "sum", "none", NULL};
 
 typedef struct parsed {
@@ -66,15 +67,17 @@ static tw_status problem(const tw_problem_args *args, const tw_builder *b)
     if (p.attrs.loss.reduction != TW_LOSS_NONE) loss.rank = 0;
     TW_TRY(b->tensor(b->graph, &p.logits, &in[0]));
     TW_TRY(b->tensor(b->graph, &p.labels, &in[1]));
-    if (p.pass == 0) {
+    if (p.pass != BACKWARD) {
         TW_TRY(b->tensor(b->graph, &loss, &out[0]));
         if (p.lse)
             TW_TRY(b->tensor(b->graph, &p.rows, &out[1]));
         else
             out[1] = TW_UNWANTED;
-        return b->add(b->graph, TW_OP_CROSS_ENTROPY, &p.attrs, 2, in, 2, out);
-    }
-    if (p.lse) TW_TRY(b->tensor(b->graph, &p.rows, &in[2]));
+        TW_TRY(b->add(b->graph, TW_OP_CROSS_ENTROPY, &p.attrs, 2, in, 2, out));
+        if (p.pass == FORWARD) return TW_OK;
+        in[2] = p.lse ? out[1] : TW_NONE;
+    } else if (p.lse)
+        TW_TRY(b->tensor(b->graph, &p.rows, &in[2]));
     TW_TRY(b->tensor(b->graph, &loss, &in[3]));
     TW_TRY(b->tensor(b->graph, &p.logits, &out[0]));
     return b->add(b->graph, TW_OP_CROSS_ENTROPY_BACKWARD, &p.attrs, 4, in, 1, out);
@@ -84,9 +87,11 @@ extern const tw_family tw_family_loss;
 const tw_family tw_family_loss = {
     .name = "loss",
     .ops = tw_loss_ops,
-    .n_ops = 2,
+    .n_ops = TW_LOSS_OPS,
     .kernels = manifest_rows,
     .n_kernels = (int32_t)(sizeof manifest_rows / sizeof manifest_rows[0]),
+    .patterns = &tw_loss_pattern,
+    .n_patterns = 1,
     .keys = keys,
     .problem = problem,
 };

@@ -19,6 +19,8 @@ typedef struct loss_rows {
     line_view logits, labels, dlogits; /* labels: probabilities */
     float keep, spread;                /* a target is keep·label + spread */
     double *parts;                     /* a sum for each item, or NULL */
+    double dloss;                      /* of both passes at once */
+    double (*row)(const struct loss_rows *r, const int64_t *start); /* does one row */
 } loss_rows;
 
 typedef struct loss_stats {
@@ -127,15 +129,22 @@ static double loss_of_probabilities(const loss_rows *r, const int64_t *start, co
     return sum;
 }
 
+/* A row's log-sum-exp is stored, and its loss returned. */
+static double loss_of_row(const loss_rows *r, const int64_t *start, const loss_stats *s)
+{
+    const tw_loss_job *job = r->job;
+    if (job->data[TW_LOSS_LSE]) {
+        double lse = isfinite(s->top) ? (double)s->top + s->log_sum : (double)s->top;
+        tw_store(job->types[TW_LOSS_LSE], job->data[TW_LOSS_LSE], start[TW_LOSS_LSE], lse, 0);
+    }
+    return job->indices ? loss_of_index(r, start, s) : loss_of_probabilities(r, start, s);
+}
+
 static double loss_forward_row(const loss_rows *r, const int64_t *start)
 {
     const tw_loss_job *job = r->job;
     loss_stats s = loss_measure(r, start[TW_LOSS_LOGITS]);
-    if (job->data[TW_LOSS_LSE]) {
-        double lse = isfinite(s.top) ? (double)s.top + s.log_sum : (double)s.top;
-        tw_store(job->types[TW_LOSS_LSE], job->data[TW_LOSS_LSE], start[TW_LOSS_LSE], lse, 0);
-    }
-    double loss = job->indices ? loss_of_index(r, start, &s) : loss_of_probabilities(r, start, &s);
+    double loss = loss_of_row(r, start, &s);
     if (job->attrs->reduction == TW_LOSS_NONE)
         tw_store(job->types[TW_LOSS_LOSS], job->data[TW_LOSS_LOSS], start[TW_LOSS_LOSS], loss, 0);
     return loss;
@@ -157,11 +166,11 @@ static double loss_rows_of_item(const loss_rows *r, int64_t item,
     return sum;
 }
 
-static void loss_forward_task(void *arg, int32_t slot, int64_t item)
+static void loss_sum_task(void *arg, int32_t slot, int64_t item)
 {
     const loss_rows *r = arg;
     (void)slot;
-    double sum = loss_rows_of_item(r, item, loss_forward_row);
+    double sum = loss_rows_of_item(r, item, r->row);
     if (r->parts) r->parts[item] = sum;
 }
 
@@ -181,22 +190,30 @@ static loss_rows loss_rows_of(const tw_launch *launch, const tw_loss_job *job)
     return r;
 }
 
-static tw_status loss_rows_run(const tw_launch *launch)
+/* Runs r->row over all rows and adds up what it gives, in an order that threads do not change. */
+static double loss_sum_rows(const tw_launch *launch, loss_rows *r, bool each)
 {
     const tw_problem *p = launch->problem;
+    int64_t items = r->split->items, bytes = tw_loss_parts_bytes(p, r->split);
+    double total = 0;
+    if (each || (bytes > 0 && bytes <= p->workspace_limit)) {
+        r->parts = each ? NULL : launch->workspace;
+        tw_parallel(launch->context, p->max_threads, items, loss_sum_task, r);
+        for (int64_t i = 0; r->parts && i < items; i++) total += r->parts[i];
+    } else {
+        for (int64_t i = 0; i < items; i++) total += loss_rows_of_item(r, i, r->row);
+    }
+    return total;
+}
+
+static tw_status loss_rows_run(const tw_launch *launch)
+{
     tw_loss_job job;
     TW_TRY(tw_loss_forward_job(launch, &job));
     loss_rows r = loss_rows_of(launch, &job);
-    int64_t items = r.split->items, bytes = tw_loss_parts_bytes(p, r.split);
     bool each = job.attrs->reduction == TW_LOSS_NONE;
-    double total = 0;
-    if (each || (bytes > 0 && bytes <= p->workspace_limit)) {
-        r.parts = each ? NULL : launch->workspace;
-        tw_parallel(launch->context, p->max_threads, items, loss_forward_task, &r);
-        for (int64_t i = 0; r.parts && i < items; i++) total += r.parts[i];
-    } else {
-        for (int64_t i = 0; i < items; i++) total += loss_rows_of_item(&r, i, loss_forward_row);
-    }
+    r.row = loss_forward_row;
+    double total = loss_sum_rows(launch, &r, each);
     if (!each) tw_store(job.types[TW_LOSS_LOSS], job.data[TW_LOSS_LOSS], 0, total * job.scale, 0);
     return TW_OK;
 }
@@ -255,29 +272,51 @@ static void loss_slope(const loss_rows *r, const loss_share *share, const float 
     }
 }
 
-static double loss_backward_row(const loss_rows *r, const int64_t *start)
+/* The slope of one row; label -1: the row does not count. */
+static void loss_write_slope(const loss_rows *r, const int64_t *start, int64_t label,
+                             loss_share *share)
 {
     const tw_loss_job *job = r->job;
     float x_buffer[LINE_BLOCK], p_buffer[LINE_BLOCK], d_buffer[LINE_BLOCK];
-    int64_t label = job->indices ? loss_label(r, start) : 0;
-    loss_share share = {.asked = job->indices ? 1 : loss_asked(r, start)};
-    share.scale = job->scale * tw_load(job->types[TW_LOSS_DLOSS], job->data[TW_LOSS_DLOSS],
-                                       start[TW_LOSS_DLOSS]);
-    if (label >= 0) loss_find_share(r, start, &share);
     for (int64_t i = 0; i < job->classes; i += LINE_BLOCK) {
         int n = loss_block(job->classes - i);
         int64_t offset = start[TW_LOSS_DLOGITS] + i * r->dlogits.stride;
-        share.label = label - i;
+        share->label = label - i;
         const float *x = loss_read(&r->logits, start[TW_LOSS_LOGITS], i, n, x_buffer), *p = NULL;
         float *to = line_target(&r->dlogits, offset, d_buffer);
         if (!job->indices) p = loss_read(&r->labels, start[TW_LOSS_LABELS], i, n, p_buffer);
         if (label < 0)
             memset(to, 0, sizeof(float) * (size_t)n);
         else
-            loss_slope(r, &share, x, p, n, to);
+            loss_slope(r, share, x, p, n, to);
         line_write(&r->dlogits, offset, n, to);
     }
+}
+
+static double loss_backward_row(const loss_rows *r, const int64_t *start)
+{
+    const tw_loss_job *job = r->job;
+    int64_t label = job->indices ? loss_label(r, start) : 0;
+    loss_share share = {.asked = job->indices ? 1 : loss_asked(r, start)};
+    share.scale = job->scale * tw_load(job->types[TW_LOSS_DLOSS], job->data[TW_LOSS_DLOSS],
+                                       start[TW_LOSS_DLOSS]);
+    if (label >= 0) loss_find_share(r, start, &share);
+    loss_write_slope(r, start, label, &share);
     return 0;
+}
+
+static double loss_both_row(const loss_rows *r, const int64_t *start)
+{
+    const tw_loss_job *job = r->job;
+    loss_stats s = loss_measure(r, start[TW_LOSS_LOGITS]);
+    double loss = loss_of_row(r, start, &s);
+    int64_t label = job->indices ? loss_label(r, start) : 0;
+    loss_share share = {.asked = job->indices ? 1 : loss_asked(r, start),
+                        .scale = job->scale * r->dloss,
+                        .top = s.top,
+                        .factor = (float)exp(-s.log_sum)};
+    loss_write_slope(r, start, label, &share);
+    return loss;
 }
 
 static void loss_backward_task(void *arg, int32_t slot, int64_t item)
@@ -296,6 +335,19 @@ static tw_status loss_rowsbwd_run(const tw_launch *launch)
     return TW_OK;
 }
 
+static tw_status loss_rowsboth_run(const tw_launch *launch)
+{
+    tw_loss_job job;
+    double dloss;
+    TW_TRY(tw_loss_both_job(launch, &job, &dloss));
+    loss_rows r = loss_rows_of(launch, &job);
+    r.dloss = dloss;
+    r.row = loss_both_row;
+    double total = loss_sum_rows(launch, &r, false);
+    tw_store(job.types[TW_LOSS_LOSS], job.data[TW_LOSS_LOSS], 0, total * job.scale, 0);
+    return TW_OK;
+}
+
 extern const tw_kernel_impl TW_SYMBOL(tw_loss_rows_f32_f16_bf16);
 const tw_kernel_impl TW_SYMBOL(tw_loss_rows_f32_f16_bf16) = {
     .supports = tw_loss_rows_refuse, .prepare = tw_loss_rows_prepare, .run = loss_rows_run};
@@ -305,5 +357,9 @@ const tw_kernel_impl TW_SYMBOL(tw_loss_rowsbwd_f32_f16_bf16) = {.supports = tw_l
                                                                 .prepare = tw_loss_rows_prepare,
                                                                 .run = loss_rowsbwd_run,
                                                                 .in_place = 1};
+
+extern const tw_kernel_impl TW_SYMBOL(tw_loss_rowsboth_f32_f16_bf16);
+const tw_kernel_impl TW_SYMBOL(tw_loss_rowsboth_f32_f16_bf16) = {
+    .supports = tw_loss_rows_refuse, .prepare = tw_loss_rows_prepare, .run = loss_rowsboth_run};
 
 #endif

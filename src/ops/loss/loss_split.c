@@ -19,6 +19,8 @@ const char *tw_loss_rows_refuse(const tw_problem *problem)
     if (!vector_type(problem->in[0].dtype)) return "logits are not f32, f16 or bf16";
     if (!tw_loss_has_indices(labels) && !vector_type(labels))
         return "probabilities are not f32, f16 or bf16";
+    bool both = problem->info->kind == TW_OP_CROSS_ENTROPY_BOTH;
+    if (both && !vector_type(problem->out[2].dtype)) return "dlogits is not f32, f16 or bf16";
     if (backward && !vector_type(problem->out[0].dtype)) return "dlogits is not f32, f16 or bf16";
     for (int32_t i = 0; !backward && i < problem->n_out; i++)
         if (problem->out[i].dtype != TW_AUTO && tw_dtype_bits(problem->out[i].dtype) < 8)
@@ -28,7 +30,7 @@ const char *tw_loss_rows_refuse(const tw_problem *problem)
 
 int64_t tw_loss_parts_bytes(const tw_problem *problem, const tw_loss_split *split)
 {
-    bool sums = problem->info->kind == TW_OP_CROSS_ENTROPY &&
+    bool sums = problem->info->kind != TW_OP_CROSS_ENTROPY_BACKWARD &&
                 problem->attrs->loss.reduction != TW_LOSS_NONE && split->items > 1;
     return sums ? split->items * (int64_t)sizeof(double) : 0;
 }
