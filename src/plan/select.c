@@ -292,7 +292,7 @@ tw_status tw_planner_select(tw_planner *planner, tw_group *group)
     }
 }
 
-/* ---- Patterns ------------------------------------------------------------------------------------ */
+/* ---- Patterns -------------------------------------------------------------------------------- */
 
 static tw_status draft_match(tw_planner *planner, const tw_pattern *pattern, const tw_match *match,
                              draft *d)
