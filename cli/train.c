@@ -2,7 +2,9 @@
 /* tw train: the loop over epochs and batches, tests, checkpoints, Ctrl-C. */
 #include "train.h"
 
+#include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -69,15 +71,24 @@ static tw_status make_plans(train_run *run)
     return TW_OK;
 }
 
-static tw_status set_up(train_run *run)
+static tw_status make_network(train_run *run)
 {
-    const train_settings *s = &run->settings;
+    train_settings *s = &run->settings;
     tw_context_options options = {.size = sizeof options, .threads = (int32_t)s->threads};
     TW_TRY(tw_context_create(&options, &run->context));
-    TW_TRY(open_data(run));
     TW_TRY(cnn_create(&run->net));
     TW_TRY(train_initialise(&run->net, s->seed));
     if (s->resume) TW_TRY(train_load(run, s->resume));
+    if (!s->batch) s->batch = 64;
+    if (s->lr < 0) s->lr = 1e-3;
+    if (!s->data) s->data = "digits";
+    return TW_OK;
+}
+
+static tw_status set_up(train_run *run)
+{
+    const train_settings *s = &run->settings;
+    TW_TRY(open_data(run));
     TW_TRY(make_plans(run));
     tw_batches_options order = {.size = sizeof order,
                                 .batch = s->batch,
@@ -104,6 +115,19 @@ static void tear_down(train_run *run)
 
 /* ---- Testing --------------------------------------------------------------------------------- */
 
+/* Mean cross-entropy of a batch, for the report. */
+static double mean_loss(const tw_batch *batch, const float *logits)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < batch->count; i++, logits += 10) {
+        double largest = (double)logits[0], total = 0;
+        for (int k = 1; k < 10; k++) largest = fmax(largest, (double)logits[k]);
+        for (int k = 0; k < 10; k++) total += exp((double)logits[k] - largest);
+        sum += largest + log(total) - (double)logits[batch->labels[i]];
+    }
+    return sum / (double)batch->count;
+}
+
 static tw_status test_batches(train_run *run, tw_batches *batches, tw_metrics *metrics)
 {
     for (int64_t i = 0; i < tw_batches_steps(batches); i++) {
@@ -112,7 +136,8 @@ static tw_status test_batches(train_run *run, tw_batches *batches, tw_metrics *m
         const network_plan *plan =
             batch.count == run->settings.batch ? &run->test_full : &run->test_rest;
         TW_TRY(cnn_forward(&run->net, plan, run->context, batch.pixels, run->logits));
-        TW_TRY(tw_metrics_add(metrics, 0, batch.count, 10, run->logits, batch.labels));
+        double loss = mean_loss(&batch, run->logits);
+        TW_TRY(tw_metrics_add(metrics, loss, batch.count, 10, run->logits, batch.labels));
     }
     return TW_OK;
 }
@@ -125,8 +150,10 @@ static tw_status test(train_run *run)
     TW_TRY(tw_batches_create(&run->test, &options, &batches));
     tw_status status = test_batches(run, batches, &metrics);
     tw_batches_free(batches);
-    if (status == TW_OK) run->test_accuracy = tw_metrics_accuracy(&metrics);
-    return status;
+    TW_TRY(status);
+    run->test_accuracy = tw_metrics_accuracy(&metrics);
+    run->test_loss = tw_metrics_loss(&metrics);
+    return TW_OK;
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -213,23 +240,31 @@ static void to_digit(const tw_array *image, float *x)
     for (int64_t i = 0; i < 784 && mean > 0.5; i++) x[i] = 1 - x[i];
 }
 
-static tw_status predict(train_run *run, const char *path)
+static tw_status read_picture(train_run *run, const char *path)
 {
     tw_array image = {.size = sizeof image};
-    float x[784], logits[10];
-    network_plan one = {0};
     TW_TRY(tw_image_read(path, 1, 0, &image));
-    TW_REQUIRE(image.dims[0] > 0 && image.dims[1] > 0, TW_INVALID_ARGUMENT, "%s is empty", path);
-    to_digit(&image, x);
+    bool any = image.dims[0] > 0 && image.dims[1] > 0;
+    if (any) to_digit(&image, run->picture);
     tw_array_free(&image);
+    TW_REQUIRE(any, TW_INVALID_ARGUMENT, "%s is empty", path);
+    return TW_OK;
+}
+
+static tw_status predict(train_run *run)
+{
+    float logits[10];
+    network_plan one = {0};
     TW_TRY(cnn_plan(&run->net, 1, false, &one));
-    tw_status status = cnn_forward(&run->net, &one, run->context, x, logits);
+    tw_status status = cnn_forward(&run->net, &one, run->context, run->picture, logits);
     network_plan_free(&one);
     TW_TRY(status);
     int best = 0;
     for (int k = 1; k < 10; k++)
         if (logits[k] > logits[best]) best = k;
-    printf("%s: %d\n", path, best);
+    const train_settings *s = &run->settings;
+    bool table = s->json && !s->resume; /* standard output is the closing table alone */
+    fprintf(table ? stderr : stdout, "%s: %d\n", s->predict, best);
     return TW_OK;
 }
 
@@ -237,9 +272,11 @@ static tw_status predict(train_run *run, const char *path)
 
 static tw_status run_training(train_run *run)
 {
-    TW_TRY(set_up(run));
     const train_settings *s = &run->settings;
-    if (s->predict && s->resume) return predict(run, s->predict);
+    if (s->predict) TW_TRY(read_picture(run, s->predict)); /* complain before training */
+    TW_TRY(make_network(run));
+    if (s->predict && s->resume) return predict(run);
+    TW_TRY(set_up(run));
     if (run->epoch >= s->epochs)
         fprintf(stderr, "tw train: %s has %lld epochs already; --epochs asks for no more\n",
                 s->resume ? s->resume : "the run", (long long)run->epoch);
@@ -252,18 +289,17 @@ static tw_status run_training(train_run *run)
                        s->save ? s->save : "");
     }
     train_report(run);
-    return s->predict ? predict(run, s->predict) : TW_OK;
+    return s->predict ? predict(run) : TW_OK;
 }
 
 int command_train(int argc, char **argv)
 {
-    train_run run = {
-        .settings = {.epochs = 12, .batch = 64, .seed = 1, .lr = 1e-3, .data = "digits"}};
+    train_run run = {.settings = {.epochs = 12, .seed = 1, .lr = -1}};
     train_settings *s = &run.settings;
     const option table[] = {
         {"epochs", OPTION_INT, &s->epochs, 0, 1e6, "N", "passes over the training images (12)"},
-        {"batch", OPTION_INT, &s->batch, 1, 65536, "N", "images in a step (64)"},
-        {"lr", OPTION_REAL, &s->lr, 0, 10, "X", "learning rate of Adam (0.001)"},
+        {"batch", OPTION_INT, &s->batch, 1, MAX_BATCH, "N", "images in a step (64)"},
+        {"lr", OPTION_REAL, &s->lr, 0, MAX_RATE, "X", "learning rate of Adam (0.001)"},
         {"seed", OPTION_INT, &s->seed, 0, 9e18, "N",
          "of weights and order; equal seeds, equal bits (1)"},
         {"threads", OPTION_INT, &s->threads, 0, 1024, "N", "0: all CPUs; no effect on results (0)"},
@@ -277,10 +313,12 @@ int command_train(int argc, char **argv)
     const char *words[64];
     int n_words;
     if (options_wants_help(argc, argv)) {
-        options_help("train cnn [options]",
-                     "Trains a convolutional network on handwritten digits. With --resume and\n"
-                     "--predict it only looks at the picture.",
-                     table);
+        options_help(
+            "train cnn [options]",
+            "Trains a convolutional network on handwritten digits. With --resume and\n"
+            "--predict it only looks at the picture. A resumed run keeps its seed, and its\n"
+            "--batch, --lr and --data unless others are given.",
+            table);
         return EXIT_OK;
     }
     if (argc > 64 || !options_parse(table, argc, argv, words, &n_words)) return EXIT_USAGE;

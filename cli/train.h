@@ -6,8 +6,10 @@
 #include "network.h"
 #include <tilework/train.h>
 
+enum { MAX_BATCH = 65536, MAX_RATE = 10 };
+
 typedef struct train_settings {
-    int64_t epochs, batch, seed, threads;
+    int64_t epochs, batch, seed, threads; /* batch 0, lr < 0, data NULL: not given */
     double lr;
     const char *data, *save, *resume, *predict;
     bool json;
@@ -29,7 +31,9 @@ typedef struct train_run {
     double test_accuracy, test_loss;
     int64_t *step_time; /* nanoseconds of each step of plan `full` */
     float *logits;
-    bool stopped; /* by Ctrl-C */
+    bool stopped;           /* by Ctrl-C */
+    char data_name[64];     /* the data that a checkpoint was trained on */
+    float picture[28 * 28]; /* to predict */
 } train_run;
 
 /* Checkpoints with weights, moments and the place in the data. */
