@@ -5,7 +5,7 @@ import re
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 _LICENSED = (".c", ".h", ".cu", ".cuh", ".cc", ".cpp", ".def", ".cmake", ".py", ".sh")
-_LICENSED_NAMES = ("CMakeLists.txt", "Makefile", ".ci/run", "tools/check", "tools/setup")
+_LICENSED_NAMES = ("CMakeLists.txt", "Makefile")
 _UNIQUE = (".c", ".h", ".cu", ".cuh", ".cc", ".cpp", ".def", ".py", ".cmake")
 _BINARY = (".png", ".jpg", ".jpeg", ".gz", ".npy", ".safetensors", ".onnx", ".gguf", ".wav", ".bin")
 # Written in pieces, so that this file passes.
@@ -35,8 +35,9 @@ def check(tree, report):
 
 def _check_text(report, name, text):
     lines = text.split("\n")
-    if name.endswith(_LICENSED) or name in _LICENSED_NAMES or name.endswith("/CMakeLists.txt"):
-        first = lines[1] if lines[0].startswith("#!") and len(lines) > 1 else lines[0]
+    script = lines[0].startswith("#!") and len(lines) > 1
+    if script or name.endswith(_LICENSED) or os.path.basename(name) in _LICENSED_NAMES:
+        first = lines[1] if script else lines[0]
         if SPDX not in first:
             report.add(name, 1, "spdx", f"the first line is not {SPDX}")
     if text and (not text.endswith("\n") or text.endswith("\n\n")):
