@@ -51,9 +51,8 @@ static tw_tensor conv(tw_graph *g, tw_tensor x, int weight)
 
 static tw_tensor halve(tw_graph *g, tw_tensor x)
 {
-    const tw_pool_attrs max_2x2 = {.window = {2, 2}, .stride = {2, 2}};
     tw_tensor y = TW_NONE;
-    check(tw_graph_pool(g, x, &max_2x2, &y, NULL));
+    check(tw_graph_pool(g, x, &(tw_pool_attrs){.window = {2, 2}, .stride = {2, 2}}, &y, NULL));
     return y;
 }
 
@@ -124,13 +123,12 @@ int main(void)
     check(tw_dataset_images(digits, TW_SPLIT_TRAIN, &train));
     tw_batches_options order = {.batch = BATCH, .shuffle = true, .drop_last = true};
     check(tw_batches_create(&train, &order, &batches));
-    int64_t bytes = tw_plan_workspace(plan), count = 0;
+    int64_t bytes = tw_plan_workspace(plan), count = 1;
     void *workspace = tw_malloc((size_t)bytes);
     initialise();
-    for (float rate = 1e-3f, now, sum = 0; count < EPOCHS * tw_batches_steps(batches);) {
+    for (float rate = 1e-3f, now, sum = 0; count <= EPOCHS * tw_batches_steps(batches); count++) {
         tw_batch batch;
         check(tw_batches_next(batches, &batch));
-        count++;
         tw_binding b[5 + 3 * PARAMETERS] = {{images, (void *)batch.pixels},
                                             {labels, (void *)batch.labels},
                                             {lr, &rate},

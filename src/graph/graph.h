@@ -44,6 +44,10 @@ const char *tw_graph_tensor_name(const tw_graph *graph, tw_tensor tensor); /* ""
 tw_status tw_graph_add(tw_graph *graph, tw_op_kind kind, const tw_attrs *attrs, int32_t n_in,
                        const tw_tensor *in, int32_t n_out, tw_tensor *out);
 
+/* Inserts a copy of an operation before another; *copy takes the place of its first output. Numbers
+ * of operations from `before` on go up by one. For planners, on a graph of their own. */
+tw_status tw_graph_clone_op(tw_graph *graph, int64_t op, int64_t before, tw_tensor *copy);
+
 /* Checks a description and fills in strides (row-major) where `fill` and none were given. `what`
  * begins the error sentence. */
 tw_status tw_desc_check(tw_tensor_desc *desc, bool fill, const char *what);

@@ -104,6 +104,8 @@ static tw_status build(const tw_graph *graph, const tw_plan_options *options, tw
     planner.plan = *plan;
     planner.graph = (*plan)->graph;
     tw_status status = schedule(&planner);
+    if (status == TW_OK && planner.recompute)
+        status = tw_planner_find_recompute(&planner, planner.recompute);
     if (status == TW_OK) status = tw_text_status(&(*plan)->explanation);
     tw_arena_free(&planner.scratch);
     if (status != TW_OK) {
@@ -111,14 +113,6 @@ static tw_status build(const tw_graph *graph, const tw_plan_options *options, tw
         *plan = NULL;
     }
     return status;
-}
-
-/* scratch_limit: bytes that each step's kernel may use; NULL: any. */
-static tw_status attempt(const tw_graph *graph, const tw_plan_options *options,
-                         int64_t *scratch_limit, int32_t n_limit, tw_plan **plan)
-{
-    tw_planner planner = {.scratch_limit = scratch_limit, .n_scratch_limit = n_limit};
-    return build(graph, options, planner, plan);
 }
 
 tw_status tw_plan_from_script(const tw_graph *graph, const tw_plan_options *options,
@@ -134,33 +128,87 @@ tw_status tw_plan_from_script(const tw_graph *graph, const tw_plan_options *opti
                    (int)n_script);
 }
 
-/* Under a cap: kernels that make do with less. First the steps whose scratch does not fit beside
- * the tensors that live then, at last none at all. */
-static tw_status shrink(const tw_graph *graph, const tw_plan_options *options, tw_plan **plan)
+/* Under a cap: what was tried, and the smallest plan so far. */
+typedef struct shrinking {
+    const tw_plan_options *options;
+    int64_t *limit; /* scratch of each step */
+    int32_t n_limit;
+    tw_plan *best;
+    tw_recompute next; /* for the best plan */
+} shrinking;
+
+/* Makes a plan and keeps it if it is smaller. */
+static tw_status try_smaller(shrinking *s, const tw_graph *graph, int64_t scratch, bool *smaller)
 {
-    int64_t cap = options->workspace_limit, least = (*plan)->workspace;
-    int32_t n = 4 * (*plan)->n_steps + 16; /* a refused fusion makes more steps */
-    void *memory;
-    TW_TRY(tw_calloc(n, sizeof(int64_t), &memory));
-    int64_t *limit = memory;
-    for (int divide = 2; *plan && (*plan)->workspace > cap && divide <= 4; divide *= 2) {
-        for (int32_t i = 0; i < n; i++) limit[i] = divide == 2 ? cap / 2 : 0;
-        tw_plan_free(*plan);
-        *plan = NULL;
-        tw_status status = attempt(graph, options, limit, n, plan);
-        if (status != TW_OK && status != TW_WORKSPACE_TOO_SMALL) {
-            tw_free(limit);
+    tw_recompute next = {.op = -1};
+    tw_planner planner = {
+        .scratch_limit = s->limit, .n_scratch_limit = s->n_limit, .recompute = &next};
+    tw_plan *plan = NULL;
+    for (int32_t i = 0; i < s->n_limit; i++) s->limit[i] = scratch;
+    tw_status status = build(graph, s->options, planner, &plan);
+    *smaller = status == TW_OK && plan->workspace < s->best->workspace;
+    if (*smaller) {
+        tw_plan_free(s->best);
+        s->best = plan;
+        s->next = next;
+    } else
+        tw_plan_free(plan);
+    return status == TW_WORKSPACE_TOO_SMALL ? TW_OK : status;
+}
+
+/* Computes values twice, one after the other, as long as that helps. */
+static tw_status recompute(shrinking *s, int64_t cap)
+{
+    bool smaller = true;
+    tw_text note = {0};
+    while (smaller && s->best->workspace > cap && s->next.op >= 0) {
+        tw_graph *graph;
+        tw_recompute what = s->next;
+        TW_TRY(tw_graph_copy(s->best->graph, &graph));
+        tw_status status = tw_recompute_apply(graph, &what);
+        if (status == TW_OK) status = try_smaller(s, graph, 0, &smaller);
+        tw_graph_free(graph);
+        if (status != TW_OK) {
+            tw_text_free(&note);
             return status;
         }
-        if (*plan && (*plan)->workspace < least) least = (*plan)->workspace;
+        if (smaller)
+            tw_text_add(&note, "recomputed: tensor %d, %lld bytes\n", (int)what.tensor,
+                        (long long)what.bytes);
     }
-    tw_free(limit);
-    if (*plan && (*plan)->workspace <= cap) return TW_OK;
-    tw_plan_free(*plan);
+    if (note.data) tw_text_add(&s->best->explanation, "%s", note.data);
+    tw_text_free(&note);
+    return tw_text_status(&s->best->explanation);
+}
+
+/* First kernels that make do with less scratch, then none at all, then values computed twice. */
+static tw_status shrink(const tw_graph *graph, const tw_plan_options *options, tw_plan **plan)
+{
+    int64_t cap = options->workspace_limit;
+    shrinking s = {.options = options,
+                   .n_limit = 4 * (*plan)->n_steps + 64,
+                   .best = *plan,
+                   .next = {.op = -1}};
+    void *memory = NULL;
+    bool smaller;
+    tw_status status;
     *plan = NULL;
-    return tw_fail(TW_WORKSPACE_TOO_SMALL,
-                   "workspace_limit is %lld bytes; this graph needs at least %lld", (long long)cap,
-                   (long long)least);
+    TW_TRY_OUT(tw_calloc(s.n_limit, sizeof(int64_t), &memory));
+    s.limit = memory;
+    TW_TRY_OUT(try_smaller(&s, graph, cap / 2, &smaller));
+    if (s.best->workspace > cap) TW_TRY_OUT(try_smaller(&s, graph, 0, &smaller));
+    if (s.best->workspace > cap) TW_TRY_OUT(recompute(&s, cap));
+    if (s.best->workspace > cap)
+        status = tw_fail(TW_WORKSPACE_TOO_SMALL,
+                         "workspace_limit is %lld bytes; this graph needs at least %lld",
+                         (long long)cap, (long long)s.best->workspace);
+out:
+    tw_free(memory);
+    if (status == TW_OK)
+        *plan = s.best;
+    else
+        tw_plan_free(s.best);
+    return status;
 }
 
 tw_status tw_plan_create(const tw_graph *graph, const tw_plan_options *options, tw_plan **plan)
@@ -171,7 +219,7 @@ tw_status tw_plan_create(const tw_graph *graph, const tw_plan_options *options, 
     TW_TRY(check_options(options));
     TW_TRY(check_kernel_name(options->kernel));
     tw_plan *made = NULL;
-    TW_TRY(attempt(graph, options, NULL, 0, &made));
+    TW_TRY(build(graph, options, (tw_planner){.plan = NULL}, &made));
     if (options->has_workspace_limit && made->workspace > options->workspace_limit)
         TW_TRY(shrink(graph, options, &made));
     tw_log(TW_LOG_PLAN, "plan of %d steps, %lld bytes of workspace\n%s", (int)made->n_steps,

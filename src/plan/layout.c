@@ -299,3 +299,13 @@ tw_view tw_planner_view(const tw_planner *planner, tw_tensor tensor)
     if (root->constant) view.data = (const char *)root->data + plan->offset * bits / 8;
     return view;
 }
+
+bool tw_planner_same_view(const tw_planner *planner, tw_tensor a, tw_tensor b)
+{
+    const tw_tensor_plan *x = &planner->tensors[a], *y = &planner->tensors[b];
+    if (x->offset != y->offset) return false;
+    for (int32_t d = 0; d < planner->graph->tensors[a].desc.rank; d++)
+        if (planner->graph->tensors[a].desc.dims[d] > 1 && x->strides[d] != y->strides[d])
+            return false;
+    return planner->graph->tensors[a].desc.rank == planner->graph->tensors[b].desc.rank;
+}

@@ -58,6 +58,74 @@ static int64_t bytes_of(const tw_planner *planner, tw_tensor t)
     return tw_desc_bytes(&desc);
 }
 
+/* ---- Heirs: results that are written over an operand that dies in the same step ------------- */
+
+static bool dies_here(const tw_planner *planner, tw_tensor t, int32_t step)
+{
+    tw_tensor root = planner->tensors[t].root;
+    return t == root && in_workspace(planner, root) && !planner->tensors[root].shadow &&
+           !planner->tensors[root].left && planner->tensors[root].last == step &&
+           planner->tensors[root].first < step;
+}
+
+static bool begins_here(const tw_planner *planner, tw_tensor t, int32_t step)
+{
+    return t != TW_NONE && planner->tensors[t].root == t && in_workspace(planner, t) &&
+           !planner->tensors[t].shadow && planner->tensors[t].first == step &&
+           planner->tensors[t].heir_of == TW_NONE;
+}
+
+/* How often a step reads a root's memory. */
+static int32_t count_reads(const tw_planner *planner, const tw_step *step, tw_tensor root)
+{
+    const tw_chain *chain = step->problem.epilogue;
+    int32_t n = 0;
+    for (int32_t i = 0; i < step->problem.n_in; i++)
+        n += step->in_tensors[i] != TW_NONE && planner->tensors[step->in_tensors[i]].root == root;
+    for (int32_t i = 0; chain && i < chain->n_loads; i++)
+        n += planner->tensors[step->load_tensors[i]].root == root;
+    return n;
+}
+
+static bool can_inherit(const tw_planner *planner, const tw_step *step, tw_tensor from,
+                        tw_tensor to)
+{
+    return dies_here(planner, from, (int32_t)(step - planner->plan->steps)) &&
+           count_reads(planner, step, from) == 1 && tw_planner_same_view(planner, from, to) &&
+           bytes_of(planner, from) == bytes_of(planner, to) &&
+           tw_dtype_bits(planner->graph->tensors[from].desc.dtype) ==
+               tw_dtype_bits(planner->graph->tensors[to].desc.dtype);
+}
+
+static void inherit(tw_planner *planner, tw_tensor from, tw_tensor to)
+{
+    planner->tensors[from].left = true;
+    while (planner->tensors[from].heir_of != TW_NONE) from = planner->tensors[from].heir_of;
+    planner->tensors[to].heir_of = from;
+    planner->tensors[from].last = planner->tensors[to].last;
+}
+
+/* A pointwise program reads each element before it writes that place; other kernels say so. */
+static void find_heirs(tw_planner *planner)
+{
+    for (int32_t s = 0; s < planner->plan->n_steps; s++) {
+        const tw_step *step = &planner->plan->steps[s];
+        const tw_problem *p = &step->problem;
+        for (int32_t k = 0; p->epilogue && k < p->epilogue->n_stores; k++) {
+            tw_tensor to = step->store_tensors[k];
+            for (int32_t l = 0; l < p->epilogue->n_loads && begins_here(planner, to, s); l++)
+                if (can_inherit(planner, step, step->load_tensors[l], to))
+                    inherit(planner, step->load_tensors[l], to);
+        }
+        for (int32_t i = 0; !p->epilogue && i < p->n_in && i < 32; i++) {
+            tw_tensor from = step->in_tensors[i], to = step->out_tensors[0];
+            if ((step->kernel->impl->in_place >> i & 1) && from != TW_NONE &&
+                begins_here(planner, to, s) && can_inherit(planner, step, from, to))
+                inherit(planner, from, to);
+        }
+    }
+}
+
 static int larger_first(const void *a, const void *b)
 {
     const item *x = a, *y = b;
@@ -109,6 +177,7 @@ static tw_status lay_out_all(tw_planner *planner)
     for (int64_t t = 1; t < planner->graph->n_tensors; t++) {
         tw_tensor_plan *info = &planner->tensors[t];
         if (info->root != t || info->first < 0 || !in_workspace(planner, (tw_tensor)t)) continue;
+        if (info->heir_of != TW_NONE) continue;
         info->bytes = round_up(bytes_of(planner, (tw_tensor)t));
         items[n++] = (item){info->first, info->last, info->bytes, 0, &info->address};
     }
@@ -117,6 +186,9 @@ static tw_status lay_out_all(tw_planner *planner)
             items[n++] =
                 (item){s, s, round_up(plan->steps[s].scratch_bytes), 0, &plan->steps[s].scratch};
     plan->workspace = lay_out(items, n, placed);
+    for (int64_t t = 1; t < planner->graph->n_tensors; t++)
+        if (planner->tensors[t].heir_of != TW_NONE)
+            planner->tensors[t].address = planner->tensors[planner->tensors[t].heir_of].address;
     return TW_OK;
 }
 
@@ -215,6 +287,7 @@ tw_status tw_planner_memory(tw_planner *planner)
 {
     tw_plan *plan = planner->plan;
     find_lives(planner);
+    find_heirs(planner);
     TW_TRY(find_slots(planner));
     TW_TRY(lay_out_all(planner));
     TW_TRY(place_steps(planner));

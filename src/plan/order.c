@@ -159,6 +159,9 @@ tw_status tw_planner_order(tw_planner *planner)
     planner->done = memory;
     TW_TRY(tw_arena_alloc(&planner->scratch, graph->n_ops, sizeof(int32_t), &memory));
     planner->order = memory;
+    TW_TRY(tw_arena_alloc(&planner->scratch, graph->n_ops, sizeof(int32_t), &memory));
+    planner->step_of = memory;
+    for (int64_t o = 0; o < graph->n_ops; o++) planner->step_of[o] = -1;
     mark_live(planner, needed);
     edge *edges = NULL;
     int64_t n_edges;

@@ -8,6 +8,7 @@
  *   group.c   anchors and the pointwise operations that fuse with them
  *   chain.c   a group's pointwise program
  *   select.c  the kernel of each group, and why the others were not taken
+ *   recompute.c  values to compute twice, when the workspace is capped
  *   memory.c  one workspace for all that lives inside the plan
  */
 #ifndef TW_PLAN_PLANNER_H
@@ -24,6 +25,8 @@ typedef struct tw_tensor_plan {
     int32_t first, last; /* steps between which the root's memory is in use; -1: never */
     int64_t bytes;       /* of a root in the workspace */
     int64_t address;     /* its place there */
+    tw_tensor heir_of;   /* the root whose memory this one takes over as that dies, or TW_NONE */
+    bool left;           /* its memory has an heir */
     int32_t slot;        /* of a bound root, or -1 */
     bool shadow;         /* a donated output that is computed in the workspace and then copied */
 } tw_tensor_plan;
@@ -40,20 +43,30 @@ typedef struct tw_script_step {
     const char *kernel;
 } tw_script_step;
 
+/* A value that could be computed again after the step where most memory is in use. */
+typedef struct tw_recompute {
+    int32_t op;     /* that computes it; -1: there is none */
+    int32_t before; /* the first operation that reads it after the peak */
+    tw_tensor tensor;
+    int64_t bytes;
+} tw_recompute;
+
 typedef struct tw_planner {
     tw_plan *plan;
     tw_graph *graph; /* the plan's copy */
     tw_tensor_plan *tensors;
     int32_t *order; /* live operations */
     int32_t n_order;
-    bool *done; /* by operation: scheduled already */
-    bool *live; /* by operation */
+    bool *done;       /* by operation: scheduled already */
+    bool *live;       /* by operation */
+    int32_t *step_of; /* by operation: the step that does it; -1: none */
     int32_t step_capacity;
     tw_arena scratch;       /* freed with the planner */
     int64_t *scratch_limit; /* by step, or NULL: unlimited */
     int32_t n_scratch_limit;
     const tw_script_step *script; /* NULL: choose */
     int32_t n_script;
+    tw_recompute *recompute; /* filled in when the plan is made, if not NULL */
 } tw_planner;
 
 /* Builds a plan whose choices are given. */
@@ -73,9 +86,14 @@ tw_status tw_planner_select_match(tw_planner *planner, const tw_pattern *pattern
 tw_status tw_planner_copy_step(tw_planner *planner, tw_tensor tensor); /* a shadow into its donor */
 tw_status tw_planner_memory(tw_planner *planner);
 
+tw_status tw_planner_find_recompute(const tw_planner *planner, tw_recompute *found);
+tw_status tw_recompute_apply(tw_graph *graph, const tw_recompute *what);
+
 bool tw_planner_in_phase(const tw_planner *planner, int32_t op);
 bool tw_planner_is_external(const tw_planner *planner,
                             tw_tensor tensor); /* in memory before the plan runs */
+/* Do two tensors, each in its root's memory, lie there in the same way? */
+bool tw_planner_same_view(const tw_planner *planner, tw_tensor a, tw_tensor b);
 tw_view tw_planner_view(const tw_planner *planner, tw_tensor tensor);
 
 #endif

@@ -175,16 +175,6 @@ static tw_status append(tw_planner *planner, const tw_step *step)
     return TW_OK;
 }
 
-static bool same_view(const tw_planner *planner, tw_tensor a, tw_tensor b)
-{
-    const tw_tensor_plan *x = &planner->tensors[a], *y = &planner->tensors[b];
-    if (x->offset != y->offset) return false;
-    for (int32_t d = 0; d < planner->graph->tensors[a].desc.rank; d++)
-        if (planner->graph->tensors[a].desc.dims[d] > 1 && x->strides[d] != y->strides[d])
-            return false;
-    return planner->graph->tensors[a].desc.rank == planner->graph->tensors[b].desc.rank;
-}
-
 /* May `output` be written over its donor while this step still reads that? */
 static bool safe_in_place(const tw_planner *planner, const tw_step *step, tw_tensor output)
 {
@@ -194,11 +184,12 @@ static bool safe_in_place(const tw_planner *planner, const tw_step *step, tw_ten
         tw_tensor t = step->in_tensors[i];
         if (t == TW_NONE || planner->tensors[t].root != donor) continue;
         bool allowed = i < 32 && (step->kernel->impl->in_place >> i & 1) && !p->epilogue;
-        if (!allowed || !same_view(planner, t, output)) return false;
+        if (!allowed || !tw_planner_same_view(planner, t, output)) return false;
     }
     for (int32_t i = 0; p->epilogue && i < p->epilogue->n_loads; i++) {
         tw_tensor t = step->load_tensors[i];
-        if (planner->tensors[t].root == donor && !same_view(planner, t, output)) return false;
+        if (planner->tensors[t].root == donor && !tw_planner_same_view(planner, t, output))
+            return false;
     }
     return true;
 }
@@ -234,7 +225,10 @@ static tw_status finish(tw_planner *planner, draft *d, choice *c)
     TW_TRY(tw_report_step(planner->plan, &d->step));
     tw_report_choice(planner->plan, &d->step, planner->plan->n_steps, c->refusals.data);
     TW_TRY(append(planner, &d->step));
-    for (int32_t i = 0; i < d->group->n_ops; i++) planner->done[d->group->ops[i]] = true;
+    for (int32_t i = 0; i < d->group->n_ops; i++) {
+        planner->done[d->group->ops[i]] = true;
+        planner->step_of[d->group->ops[i]] = planner->plan->n_steps - 1;
+    }
     return write_donations(planner, &d->step);
 }
 
