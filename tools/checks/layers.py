@@ -17,6 +17,7 @@ _ABOVE = {
     "comm": ["comm", "runtime", "arch"],
     "formats": ["formats"],
     "train": ["train"],
+    "simple": ["simple"],
 }
 _FACES = ["cli", "shim", "bench", "examples"]  # public headers, core, and their own files
 
