@@ -275,7 +275,7 @@ static tw_status check_kernels(bench *b)
         tw_kernel_info k = {.size = sizeof k};
         TW_TRY(tw_kernel_describe(i, &k));
         bool asked = b->v->kernel ? strcmp(k.name, b->v->kernel) == 0 : true;
-        if (!asked || !k.available || strcmp(k.operation, b->info.operation) != 0 ||
+        if (!asked || !k.available || (!k.pattern && strcmp(k.operation, b->info.operation) != 0) ||
             strcmp(k.family, b->info.family) != 0 || (b->v->has_isa && k.isa > b->v->isa))
             continue;
         TW_TRY(check_kernel(b, i, &k));

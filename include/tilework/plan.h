@@ -103,6 +103,8 @@ TW_API tw_status tw_plan_cached(const tw_graph *graph, const tw_plan_options *op
                                 tw_plan **plan);
 TW_API void tw_plan_cache_limit(int64_t bytes); /* default 64 MiB */
 TW_API void tw_plan_cache_clear(void);
+/* Changes with each of the two: who holds shares of plans to save look-ups gives them back then. */
+TW_API uint64_t tw_plan_cache_generation(void);
 typedef struct tw_plan_cache_stats {
     size_t size;
     int64_t plans, bytes, hits, misses, evictions;
@@ -122,6 +124,7 @@ typedef struct tw_kernel_info {
     tw_isa isa;
     bool available; /* this build and this CPU can run it */
     bool reference;
+    bool pattern; /* it takes several operations at once, when a plan has them so */
 } tw_kernel_info;
 TW_API int32_t tw_kernel_count(void);
 TW_API tw_status tw_kernel_describe(int32_t index, tw_kernel_info *info);

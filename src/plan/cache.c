@@ -22,6 +22,7 @@ static struct {
     tw_mutex mutex;
     entry *head;
     int64_t limit, bytes, plans, hits, misses, evictions;
+    atomic_uint_fast64_t generation;
 } cache = {.limit = 64 << 20};
 
 static tw_status make_key(const tw_graph *graph, const tw_plan_options *options, tw_text *key)
@@ -146,6 +147,7 @@ void tw_plan_cache_limit(int64_t bytes)
 {
     tw_os_lock(&cache.mutex);
     cache.limit = bytes < 0 ? 0 : bytes;
+    atomic_fetch_add(&cache.generation, 1);
     entry *dead = evict();
     tw_os_unlock(&cache.mutex);
     free_entries(dead);
@@ -157,9 +159,12 @@ void tw_plan_cache_clear(void)
     entry *dead = cache.head;
     cache.head = NULL;
     cache.bytes = cache.plans = 0;
+    atomic_fetch_add(&cache.generation, 1);
     tw_os_unlock(&cache.mutex);
     free_entries(dead);
 }
+
+uint64_t tw_plan_cache_generation(void) { return atomic_load(&cache.generation); }
 
 tw_status tw_plan_cache_describe(tw_plan_cache_stats *stats)
 {

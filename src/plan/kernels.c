@@ -42,7 +42,8 @@ tw_status tw_kernel_describe(int32_t index, tw_kernel_info *info)
                              .isa = kernel->isa,
                              .operation = tw_op_info_of(kernel->kind)->name,
                              .available = kernel->impl && kernel->isa <= tw_cpu_isa(),
-                             .reference = kernel->reference};
+                             .reference = kernel->reference,
+                             .pattern = !tw_op_info_of(kernel->kind)->infer};
     return TW_OK;
 }
 

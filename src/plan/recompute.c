@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What to compute twice when the workspace is capped: at the step where most memory is in use, the
- * largest tensor that only waits there, that a cheap operation made, and whose operands are in memory
- * anyway when it is needed again.
+ * largest tensor that only waits there, that a cheap operation made, and whose operands are in
+ * memory anyway when it is needed again.
  */
 #include "core/error.h"
 #include "plan/planner.h"
@@ -35,7 +35,7 @@ static tw_status find_peak(tw_arena *scratch, const tw_planner *planner, int32_t
     return TW_OK;
 }
 
-/* The first operation after the peak that reads t itself; -1 if views or the peak's step read it. */
+/* The first operation after the peak that reads t; -1 if views or the peak's step read it. */
 static int32_t next_reader(const tw_planner *planner, tw_tensor t, int32_t peak)
 {
     const tw_graph *graph = planner->graph;
