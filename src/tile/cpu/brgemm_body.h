@@ -120,7 +120,7 @@ TW_INLINE void tile_run(const tw_brgemm *job, tile_at at, tile_shape shape)
 #undef TW_PUT
 }
 
-/* ---- every row count: both vectors (any a_row, 1), the last one partial, the last one alone --- */
+/* ---- Every row count: both vectors (any a_row, 1), the last one partial, the last alone ---- */
 /* By pointer: a structure passed in memory is copied by a wide load that waits for the stores of
  * C before it. */
 typedef void (*tile_fn)(const tw_brgemm *job, const tile_at *at);
