@@ -116,7 +116,7 @@ static void test_bytes(void **state)
     const tw_kernel *kernels[8];
     const int64_t column[2] = {256, 1}, row[1] = {256}, dims[2] = {256, 256};
     (void)state;
-    int n = th_kernels(TW_OP_POINTWISE, kernels, 8), ran = 0;
+    int n = th_kernels(TW_OP_POINTWISE, kernels, 8), ran = 0, rows = 0;
     for (size_t i = 0; i < 2 * sizeof modes / sizeof modes[0]; i++) {
         tw_dtype type = types[i % 2];
         const tw_pw_mode_info mode = tw_pw_mode_of(modes[i / 2]);
@@ -134,6 +134,7 @@ static void test_bytes(void **state)
         assert_int_equal(th_run(th_reference(TW_OP_POINTWISE), &call), TW_OK);
         call.out[0] = &y;
         for (int k = 0; k < n; k++) {
+            rows += i == 0 && !kernels[k]->reference;
             if (kernels[k]->reference || th_refuses(kernels[k], &call)) continue;
             assert_int_equal(th_run(kernels[k], &call), TW_OK);
             assert_true(th_equal(&y, &want, mode.name));
@@ -141,7 +142,7 @@ static void test_bytes(void **state)
         }
         th_free(&a), th_free(&b), th_free(&y), th_free(&want);
     }
-    assert_true(ran >= 26);
+    assert_true(rows > 0 && ran > 8 * rows); /* each row takes most of the modes */
 }
 
 /* ---- Inference ------------------------------------------------------------------------------- */
