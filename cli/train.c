@@ -158,6 +158,16 @@ static tw_status test(train_run *run)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
+/* Falls in a line to a fiftieth over the epochs asked for, so that the last steps settle. */
+static float rate(const train_run *run)
+{
+    const train_settings *s = &run->settings;
+    int64_t all = s->epochs * tw_batches_steps(run->batches);
+    double left = 1 - (double)run->total_steps / (double)all;
+    if (s->constant) left = 1;
+    return (float)(s->lr * (left > 0.02 ? left : 0.02));
+}
+
 static tw_status train_one(train_run *run, tw_metrics *metrics)
 {
     tw_batch batch = {.size = sizeof batch};
@@ -165,7 +175,7 @@ static tw_status train_one(train_run *run, tw_metrics *metrics)
     bool whole = batch.count == run->settings.batch;
     train_batch io = {.x = batch.pixels,
                       .labels = batch.labels,
-                      .lr = (float)run->settings.lr,
+                      .lr = rate(run),
                       .step = run->total_steps + 1,
                       .logits = run->logits,
                       .nanoseconds = whole ? run->step_time : NULL};
@@ -299,6 +309,8 @@ int command_train(int argc, char **argv)
     const option table[] = {
         {"epochs", OPTION_INT, &s->epochs, 0, 1e6, "N", "passes over the training images (12)"},
         {"batch", OPTION_INT, &s->batch, 1, MAX_BATCH, "N", "images in a step (64)"},
+        {"constant", OPTION_FLAG, &s->constant, 0, 0, NULL,
+         "keep the rate; it falls in a line else"},
         {"lr", OPTION_REAL, &s->lr, 0, MAX_RATE, "X", "learning rate of Adam (0.001)"},
         {"seed", OPTION_INT, &s->seed, 0, 9e18, "N",
          "of weights and order; equal seeds, equal bits (1)"},

@@ -11,6 +11,7 @@ enum { MAX_BATCH = 65536, MAX_RATE = 10 };
 typedef struct train_settings {
     int64_t epochs, batch, seed, threads; /* batch 0, lr < 0, data NULL: not given */
     double lr;
+    bool constant; /* the rate does not fall */
     const char *data, *save, *resume, *predict;
     bool json;
 } train_settings;
