@@ -286,7 +286,7 @@ static void contexts_and_problems(void **state)
     exhaust(do_problem, drop_problem, &o);
 }
 
-/* ---- Runs -------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static void bind_all(const training *t, const tw_plan *plan, tw_binding *bindings)
 {
