@@ -25,6 +25,15 @@ tw_status tw_os_thread_start(void (*entry)(void *), void *arg, tw_thread **threa
 void tw_os_thread_join(tw_thread *thread);   /* joins and frees */
 void tw_os_thread_forget(tw_thread *thread); /* in a forked child: the thread is gone there */
 
+/* Something to do when the calling thread ends; the latest goes first. The program's first thread
+ * does nothing of it when the program ends. false: the system has no room. */
+typedef struct tw_thread_exit {
+    void (*call)(struct tw_thread_exit *self);
+    struct tw_thread_exit *next;
+} tw_thread_exit;
+bool tw_os_at_thread_exit(tw_thread_exit *hook);
+void tw_os_cancel_thread_exit(tw_thread_exit *hook); /* on the same thread */
+
 /* Room for the system's own; zero is ready. */
 typedef struct tw_mutex {
     void *handle[8];

@@ -212,6 +212,44 @@ void tw_os_thread_join(tw_thread *thread)
 
 void tw_os_thread_forget(tw_thread *thread) { tw_free(thread); }
 
+/* ---- Ends of threads ------------------------------------------------------------------------- */
+
+static pthread_key_t exit_key;
+static bool exit_key_made;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void call_hooks(void *first)
+{
+    for (tw_thread_exit *hook = first, *next; hook; hook = next) {
+        next = hook->next;
+        hook->call(hook);
+    }
+}
+
+static void make_exit_key(void) { exit_key_made = pthread_key_create(&exit_key, call_hooks) == 0; }
+
+/* Threads that outlive an unloaded library must not call into it. */
+__attribute__((destructor)) static void delete_exit_key(void)
+{
+    if (exit_key_made) pthread_key_delete(exit_key);
+}
+
+bool tw_os_at_thread_exit(tw_thread_exit *hook)
+{
+    pthread_once(&exit_once, make_exit_key);
+    if (!exit_key_made) return false;
+    hook->next = pthread_getspecific(exit_key);
+    return pthread_setspecific(exit_key, hook) == 0;
+}
+
+void tw_os_cancel_thread_exit(tw_thread_exit *hook)
+{
+    tw_thread_exit *first = pthread_getspecific(exit_key);
+    if (first == hook) pthread_setspecific(exit_key, hook->next);
+    for (; first; first = first->next)
+        if (first->next == hook) first->next = hook->next;
+}
+
 /* ---- Locks and waiting ----------------------------------------------------------------------- */
 
 /* glibc's, musl's and FreeBSD's PTHREAD_MUTEX_INITIALIZER is all zero, so zero is ready. */

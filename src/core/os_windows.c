@@ -112,6 +112,42 @@ void tw_os_thread_join(tw_thread *thread)
 
 void tw_os_thread_forget(tw_thread *thread) { tw_free(thread); }
 
+/* ---- Ends of threads ------------------------------------------------------------------------- */
+
+static DWORD exit_slot = FLS_OUT_OF_INDEXES;
+static INIT_ONCE exit_once = INIT_ONCE_STATIC_INIT;
+
+static void NTAPI call_hooks(void *first)
+{
+    for (tw_thread_exit *hook = first, *next; hook; hook = next) {
+        next = hook->next;
+        hook->call(hook);
+    }
+}
+
+static BOOL CALLBACK make_exit_slot(INIT_ONCE *once, void *arg, void **context)
+{
+    (void)once, (void)arg, (void)context;
+    exit_slot = FlsAlloc(call_hooks);
+    return TRUE;
+}
+
+bool tw_os_at_thread_exit(tw_thread_exit *hook)
+{
+    InitOnceExecuteOnce(&exit_once, make_exit_slot, NULL, NULL);
+    if (exit_slot == FLS_OUT_OF_INDEXES) return false;
+    hook->next = FlsGetValue(exit_slot);
+    return FlsSetValue(exit_slot, hook) != 0;
+}
+
+void tw_os_cancel_thread_exit(tw_thread_exit *hook)
+{
+    tw_thread_exit *first = FlsGetValue(exit_slot);
+    if (first == hook) FlsSetValue(exit_slot, hook->next);
+    for (; first; first = first->next)
+        if (first->next == hook) first->next = hook->next;
+}
+
 /* ---- Locks and waiting ----------------------------------------------------------------------- */
 
 _Static_assert(sizeof(SRWLOCK) <= sizeof(tw_mutex), "tw_mutex is too small");

@@ -74,6 +74,48 @@ static void mutex_excludes(void **state)
 
 static uint32_t load(uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
+/* ---- Ends of threads ------------------------------------------------------------------------- */
+
+typedef struct leaver {
+    tw_thread_exit hooks[3]; /* the last is cancelled */
+    bool ready;
+} leaver;
+
+static _Atomic int ended;
+
+static void end_first(tw_thread_exit *self) { ended = ended * 10 + (self->next == NULL ? 1 : 9); }
+static void end_second(tw_thread_exit *self) { ended = ended * 10 + (self->next != NULL ? 2 : 9); }
+static void end_never(tw_thread_exit *self) { ended = self == NULL ? 0 : 99; }
+
+static void leave(void *arg)
+{
+    leaver *l = arg;
+    l->hooks[0].call = end_first;
+    l->hooks[1].call = end_second;
+    l->hooks[2].call = end_never;
+    l->ready = tw_os_at_thread_exit(&l->hooks[0]) && tw_os_at_thread_exit(&l->hooks[2]) &&
+               tw_os_at_thread_exit(&l->hooks[1]);
+    tw_os_cancel_thread_exit(&l->hooks[2]);
+}
+
+static void hooks_at_thread_exit(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        leaver l = {.ready = false};
+        tw_thread *thread;
+        ended = 0;
+        assert_int_equal(tw_os_thread_start(leave, &l, &thread), TW_OK);
+        tw_os_thread_join(thread);
+        assert_true(l.ready);
+        assert_int_equal(ended, 21); /* the latest first */
+    }
+    leaver l = {.ready = false}; /* cancelled from either end of the list */
+    leave(&l);
+    tw_os_cancel_thread_exit(&l.hooks[1]);
+    tw_os_cancel_thread_exit(&l.hooks[0]);
+}
+
 /* Answers each even figure with the next odd one, asleep in between. */
 static void answer(void *arg)
 {
@@ -187,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures),
         cmocka_unit_test(mutex_excludes),
+        cmocka_unit_test(hooks_at_thread_exit),
         cmocka_unit_test(waiting_and_waking),
         cmocka_unit_test(signals_stay_away),
         cmocka_unit_test(forks_are_counted),
