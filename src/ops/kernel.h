@@ -50,7 +50,7 @@ typedef struct tw_kernel_impl {
     const char *(*supports)(const tw_problem *problem);
     tw_status (*prepare)(const tw_problem *problem, tw_prepare *prepare); /* NULL: no state */
     tw_status (*run)(const tw_launch *launch);
-    uint32_t in_place; /* bit i: output 0 may be the same memory as input i */
+    uint32_t in_place; /* bit i: each output may be the same memory as input i, in its layout */
 } tw_kernel_impl;
 
 typedef struct tw_kernel {

@@ -146,7 +146,11 @@ static tw_status run_adam(const tw_launch *launch)
     return TW_OK;
 }
 
-const tw_kernel_impl TW_SYMBOL(tw_optimizer_sgd_mixed) = {
-    .supports = tw_flat_refuses, .run = run_sgd, .in_place = 1u << TW_SGD_PARAM};
+const tw_kernel_impl TW_SYMBOL(tw_optimizer_sgd_mixed) = {.supports = tw_flat_refuses,
+                                                          .run = run_sgd,
+                                                          .in_place = 1u << TW_SGD_PARAM |
+                                                                      1u << TW_SGD_VELOCITY};
 const tw_kernel_impl TW_SYMBOL(tw_optimizer_adam_mixed) = {
-    .supports = tw_flat_refuses, .run = run_adam, .in_place = 1u << TW_ADAM_PARAM};
+    .supports = tw_flat_refuses,
+    .run = run_adam,
+    .in_place = 1u << TW_ADAM_PARAM | 1u << TW_ADAM_M | 1u << TW_ADAM_V};

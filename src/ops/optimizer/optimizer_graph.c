@@ -141,7 +141,7 @@ const tw_op_info tw_optimizer_ops[TW_OPTIMIZER_OPS] = {
      .fields = sgd_fields,
      .infer = infer_sgd,
      .bound = TW_BOUND_EXACT,
-     .in_place = 1u << TW_SGD_PARAM},
+     .in_place = 1u << TW_SGD_PARAM | 1u << TW_SGD_VELOCITY},
     {.kind = TW_OP_ADAM,
      .name = "adam",
      .min_in = TW_ADAM_INPUTS,
@@ -153,5 +153,5 @@ const tw_op_info tw_optimizer_ops[TW_OPTIMIZER_OPS] = {
      .fields = adam_fields,
      .infer = infer_adam,
      .bound = TW_BOUND_EXACT,
-     .in_place = 1u << TW_ADAM_PARAM},
+     .in_place = 1u << TW_ADAM_PARAM | 1u << TW_ADAM_M | 1u << TW_ADAM_V},
 };

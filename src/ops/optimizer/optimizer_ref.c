@@ -141,7 +141,11 @@ static const char *supports_all(const tw_problem *problem)
 
 /* Each element is read before any of its results is written, so every output may be the memory of
  * the operand that it replaces. */
-const tw_kernel_impl tw_optimizer_sgd_any__ref = {
-    .supports = supports_all, .run = run_sgd, .in_place = 1u << TW_SGD_PARAM};
-const tw_kernel_impl tw_optimizer_adam_any__ref = {
-    .supports = supports_all, .run = run_adam, .in_place = 1u << TW_ADAM_PARAM};
+const tw_kernel_impl tw_optimizer_sgd_any__ref = {.supports = supports_all,
+                                                  .run = run_sgd,
+                                                  .in_place =
+                                                      1u << TW_SGD_PARAM | 1u << TW_SGD_VELOCITY};
+const tw_kernel_impl tw_optimizer_adam_any__ref = {.supports = supports_all,
+                                                   .run = run_adam,
+                                                   .in_place = 1u << TW_ADAM_PARAM |
+                                                               1u << TW_ADAM_M | 1u << TW_ADAM_V};
