@@ -6,6 +6,7 @@
 #include <tilework/device.h>
 #include <tilework/graph.h>
 #include <tilework/plan.h>
+#include <tilework/simple.h>
 #include <tilework/status.h>
 #include <tilework/tensor.h>
 

@@ -15,6 +15,7 @@ _ABOVE = {
     "graph": ["graph", "ops", "tile", "runtime", "arch"],
     "plan": ["plan", "graph", "ops", "tile", "runtime", "arch"],
     "comm": ["comm", "runtime", "arch"],
+    "simple": ["simple"],
     "formats": ["formats"],
     "train": ["train"],
     "simple": ["simple"],
