@@ -7,10 +7,15 @@
 
 int command_completion(int argc, char **argv)
 {
-    if (options_wants_help(argc, argv) || argc != 1 || strcmp(argv[0], "bash") != 0) {
+    if (options_wants_help(argc, argv)) {
         options_help("completion bash", "Prints a script for bash: source <(tw completion bash)",
                      NULL);
-        return options_wants_help(argc, argv) ? EXIT_OK : EXIT_USAGE;
+        return EXIT_OK;
+    }
+    if (argc != 1 || strcmp(argv[0], "bash") != 0) {
+        fprintf(stderr, "tw completion: name the shell: bash%s%s\n", argc ? ", not " : "",
+                argc ? argv[0] : "");
+        return EXIT_USAGE;
     }
     printf("_tw() {\n    local cur=${COMP_WORDS[COMP_CWORD]}\n    local commands=\"");
     for (const command *c = commands; c->name; c++)

@@ -33,8 +33,27 @@ static bool show_download(void *user, const tw_progress *p)
     return !interrupted;
 }
 
+/* Before anything is downloaded. */
+static tw_status check_data(const char *name)
+{
+    for (int32_t i = 0; i < tw_dataset_count(); i++) {
+        tw_dataset_info info = {.size = sizeof info};
+        TW_TRY(tw_dataset_describe(i, &info));
+        if (strcmp(info.name, name) != 0) continue;
+        TW_REQUIRE(
+            info.kind == TW_DATASET_IMAGES && info.channels == 1 && info.height == 28 &&
+                info.width == 28 && info.classes == 10,
+            TW_INVALID_ARGUMENT,
+            "--data %s: this network takes pictures of 1x28x28 in 10 classes (digits, mnist, "
+            "fashion-mnist)",
+            name);
+    }
+    return TW_OK;
+}
+
 static tw_status open_data(train_run *run)
 {
+    TW_TRY(check_data(run->settings.data));
     progress bar;
     progress_start(&bar, run->settings.data, "bytes", 0);
     tw_dataset_options options = {.size = sizeof options, .progress = show_download, .user = &bar};
@@ -44,13 +63,10 @@ static tw_status open_data(train_run *run)
     TW_TRY(tw_dataset_images(run->dataset, TW_SPLIT_TRAIN, &run->train));
     TW_TRY(tw_dataset_images(run->dataset, TW_SPLIT_TEST, &run->test));
     const tw_images *t = &run->train;
-    TW_REQUIRE(
-        t->channels == 1 && t->height == 28 && t->width == 28 && t->classes == 10,
-        TW_INVALID_ARGUMENT,
-        "--data %s: its images are %lldx%lldx%lld with %d classes; this network takes 1x28x28 "
-        "with 10 (digits, mnist, fashion-mnist)",
-        run->settings.data, (long long)t->channels, (long long)t->height, (long long)t->width,
-        (int)t->classes);
+    TW_REQUIRE(t->count > 0 && run->test.count > 0, TW_BAD_FILE,
+               "--data %s: %s has %lld training and %lld test pictures; both need one or more",
+               run->settings.data, tw_dataset_folder(run->dataset), (long long)t->count,
+               (long long)run->test.count);
     if (run->settings.batch > t->count) run->settings.batch = t->count;
     return TW_OK;
 }
