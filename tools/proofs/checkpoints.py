@@ -152,8 +152,8 @@ def full_disk(p):
         script = ('mount -t tmpfs -o size="$1"k none "$2" || exit 99; cp "$3" "$2/c" || exit 99; '
                   '"$4" train cnn --epochs 2 --resume "$2/c" --save "$2/c"; code=$?; '
                   'cp "$2/c" "$5"; ls -A "$2" >"$5.list"; exit $code')
-        result = p.run("unshare", "-m", "sh", "-c", script, "sh", str(len(good) * 3 // 2048), disk,
-                       old, p.tw_path, after)
+        result = p.run("unshare", "-m", "sh", "-c", script, "sh", str(len(good) * 3 // 2048),
+                       disk, old, p.tw_path, after)
         p.refuses("--save on a full disk", result, ("disk/c",), codes=(1,))
         same = os.path.isfile(after) and samples.read(after) == good
         left = samples.read(after + ".list").decode().split()

@@ -4,7 +4,6 @@ import glob
 import json
 import os
 import re
-import statistics
 
 from proofs.prover import group
 
@@ -163,17 +162,18 @@ def speed(p):
         one.append(_bench(p, 1, 0.2))
         two.append(_bench(p, 2, 0.2))
     for name, least in LEAST_OF_PEAK:
-        best = max(shares[name] for _, shares in one)
+        tries = [shares[name] for _, shares in one]
+        best = max(tries)
         p.claim(f"{name}, 1 thread, of the multiply-add peak", best >= least,
-                f"{100 * best:.1f} %", f">= {100 * least:.0f} %")
+                f"{100 * best:.1f} %, best of " + " ".join(f"{100 * t:.1f}" for t in tries),
+                f">= {100 * least:.0f} %")
     if len(os.sched_getaffinity(0)) < 2:
         p.absent("2 threads against 1", "there is one CPU")
         return
     for name, _ in LEAST_OF_PEAK:
         ratios = [a[0][name] / b[0][name] for a, b in zip(one, two)]
-        ratios.append(min(a[0][name] for a in one) / min(b[0][name] for b in two))
         p.claim(f"{name}, 2 threads against 1", max(ratios) >= 1.8,
-                f"{max(ratios):.2f} times, {statistics.median(ratios):.2f} mostly",
+                f"{max(ratios):.2f} times, best of " + " ".join(f"{r:.2f}" for r in ratios),
                 ">= 1.8 times")
 
 

@@ -256,5 +256,8 @@ def main(arguments):
         return prover.prove()
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     finally:
         shutil.rmtree(prover.folder, ignore_errors=True)
