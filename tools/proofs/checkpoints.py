@@ -71,7 +71,8 @@ def interruption(p):
     p.claim("Ctrl-C in the first epoch", result.code == 130, f"{result.end}, {result.last}",
             "exit code 130")
     result = p.tw("train", "cnn", *EPOCHS, "--resume", p.path("x.ckpt"), "--batch", "8")
-    p.refuses("--resume inside an epoch with another --batch", result, ("--batch 8", "batches of 4"))
+    p.refuses("--resume inside an epoch with another --batch", result,
+              ("--batch 8", "batches of 4"))
 
 
 @group("bad checkpoints")
