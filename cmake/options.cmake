@@ -2,7 +2,7 @@
 # Compiler rules that hold for every file. No fast-math, no contraction: see docs/numerics.md.
 add_library(tw_options INTERFACE)
 target_compile_options(tw_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+  -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
   -ffp-contract=off -fno-math-errno)
 if(TW_WERROR)
   target_compile_options(tw_options INTERFACE -Werror)

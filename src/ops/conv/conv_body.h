@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The f32 rows of one target: its GEMM core and pointwise interpreter, for the common code. */
+/* The rows of one target: its GEMM core and pointwise interpreter, for the common code. */
 #include "arch/cpu/vec.h"
 #include "ops/conv/conv_depthwise_body.h"
 #include "ops/conv/conv_pixels.h"
@@ -38,14 +38,15 @@ static tw_status depthwise_prepare(const tw_problem *problem, tw_prepare *prepar
     return tw_conv_depthwise_prepare(problem, prepare, &depthwise_target);
 }
 
-#define TW_CONV_ROW(algorithm, supports_fn, prepare_fn, run_fn)                                    \
-    extern const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32);                              \
-    const tw_kernel_impl TW_SYMBOL(tw_conv_##algorithm##_f32) = {                                  \
+#define TW_CONV_ROW(name, supports_fn, prepare_fn, run_fn)                                         \
+    extern const tw_kernel_impl TW_SYMBOL(tw_conv_##name);                                         \
+    const tw_kernel_impl TW_SYMBOL(tw_conv_##name) = {                                             \
         .supports = supports_fn, .prepare = prepare_fn, .run = run_fn};
-TW_CONV_ROW(brgemm, pixels_supports, pixels_prepare, tw_conv_pixels_run)
-TW_CONV_ROW(brgemm_dgrad, pixels_supports, pixels_prepare, tw_conv_pixels_run)
-TW_CONV_ROW(brgemm_wgrad, wgrad_supports, wgrad_prepare, tw_conv_wgrad_run)
-TW_CONV_ROW(depthwise, tw_conv_depthwise_refuses, depthwise_prepare, tw_conv_depthwise_run)
-TW_CONV_ROW(depthwise_dgrad, tw_conv_depthwise_refuses, depthwise_prepare, tw_conv_depthwise_run)
-TW_CONV_ROW(depthwise_wgrad, tw_conv_depthwise_refuses, depthwise_prepare,
+TW_CONV_ROW(brgemm_f32_f16_bf16, pixels_supports, pixels_prepare, tw_conv_pixels_run)
+TW_CONV_ROW(brgemm_dgrad_f32_f16_bf16, pixels_supports, pixels_prepare, tw_conv_pixels_run)
+TW_CONV_ROW(brgemm_wgrad_f32, wgrad_supports, wgrad_prepare, tw_conv_wgrad_run)
+TW_CONV_ROW(depthwise_f32, tw_conv_depthwise_refuses, depthwise_prepare, tw_conv_depthwise_run)
+TW_CONV_ROW(depthwise_dgrad_f32, tw_conv_depthwise_refuses, depthwise_prepare,
+            tw_conv_depthwise_run)
+TW_CONV_ROW(depthwise_wgrad_f32, tw_conv_depthwise_refuses, depthwise_prepare,
             tw_conv_depthwise_wgrad_run)

@@ -186,13 +186,14 @@ static void sum_row(const worker *w, const tw_conv_source *dy, const tw_conv_box
         const int64_t pos = range.first * part->step[2] - part->pad[2] + t * part->dilation[2];
         if (range.first == range.last) continue;
         for (int64_t r = 0; r < rows.n_rows; r++) {
-            const tw_conv_depthwise_sum job = {.x = w->x.data + rows.x_rows[r] + pos * w->x.at[2],
-                                               .y = dy->data + y + range.first * dy->at[2],
-                                               .sum = sums + rows.w_rows[r] + t * part->cin,
-                                               .x_pixel = part->step[2] * w->x.at[2],
-                                               .y_pixel = dy->at[2],
-                                               .pixels = range.last - range.first,
-                                               .channels = part->cin};
+            const tw_conv_depthwise_sum job = {
+                .x = (const float *)w->x.data + rows.x_rows[r] + pos * w->x.at[2],
+                .y = (const float *)dy->data + y + range.first * dy->at[2],
+                .sum = sums + rows.w_rows[r] + t * part->cin,
+                .x_pixel = part->step[2] * w->x.at[2],
+                .y_pixel = dy->at[2],
+                .pixels = range.last - range.first,
+                .channels = part->cin};
             w->run->plan->target->sum(&job);
         }
     }

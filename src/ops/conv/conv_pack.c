@@ -49,8 +49,17 @@ static void pack_tap_rows(const tw_conv_part *part, const float *w, int64_t cols
     }
 }
 
+static void widen_tap(const tw_conv_part *part, const void *w, int64_t offset, int64_t cols,
+                      int64_t tile_cols, float *to)
+{
+    for (int64_t i = 0; i < part->cin; i++, to += tile_cols) {
+        tw_conv_widen(part->w_narrow, w, offset + i * part->w_in, part->w_out, cols, to);
+        memset(to + cols, 0, (size_t)(tile_cols - cols) * sizeof *to);
+    }
+}
+
 bool tw_conv_pack_panel(const tw_conv_part *part, const tw_conv_target *target, int64_t index,
-                        const float *w, float *packed)
+                        const void *w, float *packed)
 {
     const int64_t tile_cols = target->tile_cols, panels = tw_conv_panels(part, target);
     const int64_t group = index / panels, first = index % panels * tile_cols;
@@ -60,9 +69,12 @@ bool tw_conv_pack_panel(const tw_conv_part *part, const tw_conv_target *target, 
     for (int64_t d = 0; d < part->taps[0]; d++)
         for (int64_t h = 0; h < part->taps[1]; h++)
             for (int64_t v = 0; v < part->taps[2]; v++, to += part->cin * tile_cols) {
-                const float *tap =
-                    w + start + d * part->w_tap[0] + h * part->w_tap[1] + v * part->w_tap[2];
-                if (part->w_out == 1)
+                const int64_t at =
+                    start + d * part->w_tap[0] + h * part->w_tap[1] + v * part->w_tap[2];
+                const float *tap = (const float *)w + at;
+                if (part->w_narrow != TW_AUTO)
+                    widen_tap(part, w, at, cols, tile_cols, to);
+                else if (part->w_out == 1)
                     pack_tap_rows(part, tap, cols, tile_cols, to);
                 else
                     pack_tap(part, tap, cols, tile_cols, to);

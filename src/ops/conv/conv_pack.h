@@ -15,7 +15,7 @@ int64_t tw_conv_packed_floats(const tw_conv_part *part, const tw_conv_target *ta
 
 /* Packs panel `index` of group·panels; false if a weight in it is infinite or NaN. */
 bool tw_conv_pack_panel(const tw_conv_part *part, const tw_conv_target *target, int64_t index,
-                        const float *w, float *packed);
+                        const void *w, float *packed);
 
 bool tw_conv_all_finite(const float *values, int64_t n);
 

@@ -245,11 +245,17 @@ void tw_conv_choose(tw_conv_part *part, const tw_conv_target *target, int64_t pi
         cut_images(part, target, pixels);
     else
         tw_conv_cut(part, pixels);
+    const bool narrow = part->narrow != TW_AUTO;
+    if (narrow && part->way == TW_CONV_IMAGES) {
+        part->way = TW_CONV_ROWS; /* which reads its pixels from a band */
+        tw_conv_cut(part, pixels);
+    }
     const bool padded = tw_conv_leaves(part, 2) && part->way != TW_CONV_IMAGES;
-    part->band = part->from.dim1 != 1 || padded || (part->groups > 1 && part->taps[2] > 1);
+    part->band =
+        narrow || part->from.dim1 != 1 || padded || (part->groups > 1 && part->taps[2] > 1);
     if (part->band && tw_conv_band_floats(part) > LARGEST_BAND / 4) {
         part->band = false;
-        if (part->from.dim1 != 1 || padded) part->way = TW_CONV_GATHER;
+        if (narrow || part->from.dim1 != 1 || padded) part->way = TW_CONV_GATHER;
     }
     part->contiguous = part->dilation[2] == 1 &&
                        (part->band || part->from.at[2] == part->cin || part->taps[2] == 1);

@@ -43,12 +43,14 @@ typedef struct tw_conv_part {
     int64_t to_start; /* of destination pixel 0 */
     /* Weight (t, i, o) of group g is w_start + g·w_group + i·w_in + o·w_out + t·w_tap. */
     int64_t w_start, w_group, w_in, w_out, w_tap[3];
-    int64_t packed; /* where this part's packed weights start */
+    tw_dtype narrow, w_narrow; /* types that are widened as they are copied; TW_AUTO: f32 */
+    int64_t packed;            /* where this part's packed weights start */
     int64_t box[4], boxes[4];
     bool band; /* source rows are copied, channels last and with their zero padding */
     tw_conv_way way;
     bool contiguous;  /* a row of taps is one run of memory */
     bool fills;       /* copies put zeros where there is padding */
+    bool clipped;     /* bands hold no padding */
     int64_t chunk;    /* pixels gathered, or finished, at a time */
     int64_t window;   /* taps · cin */
     int64_t row;      /* floats from one gathered window to the next */
@@ -57,7 +59,8 @@ typedef struct tw_conv_part {
 
 /* Source pixels as a kernel reads them: x itself, or a band. */
 typedef struct tw_conv_source {
-    const float *data;
+    tw_dtype narrow; /* TW_AUTO: data are floats */
+    const void *data;
     int64_t start; /* offset of (n 0, position 0, channel 0): may lie outside the memory */
     int64_t image, at[3], channel;
     int64_t lo[3], hi[3]; /* positions that exist */
@@ -76,8 +79,12 @@ tw_conv_box tw_conv_box_at(const tw_conv_part *part, int64_t index);
 
 /* Floats of scratch for the band of one box, and the band itself. */
 int64_t tw_conv_band_floats(const tw_conv_part *part);
-tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *box, const float *x,
+tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *box, const void *x,
                                    float *band);
+
+/* n elements of x from `offset` on, `stride` apart, as floats. */
+void tw_conv_widen(tw_dtype type, const void *x, int64_t offset, int64_t stride, int64_t n,
+                   float *to);
 
 /* Copies the window of pixel p (D, H, W) of image n to row[taps · cin], zeros over padding. */
 void tw_conv_gather(const tw_conv_part *part, const tw_conv_source *source, int64_t n,

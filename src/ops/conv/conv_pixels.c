@@ -32,6 +32,29 @@ const char *tw_conv_refuses_types(const tw_problem *problem)
     return NULL;
 }
 
+static bool is_wide_or_half(tw_dtype type)
+{
+    return type == TW_F32 || type == TW_F16 || type == TW_BF16;
+}
+
+static const char *refuses_types(const tw_problem *problem)
+{
+    if (!is_wide_or_half(problem->in[0].dtype) || !is_wide_or_half(problem->in[1].dtype))
+        return "an operand is not f32, f16 or bf16";
+    if (problem->attrs->conv.compute == TW_F64) return "f64 accumulation is asked for";
+    if (problem->prologue[0] || problem->prologue[1]) return "it takes no prologue";
+    if (!problem->epilogue && !is_wide_or_half(problem->out[0].dtype))
+        return "the result is not f32, f16 or bf16";
+    return NULL;
+}
+
+static bool converts(const tw_problem *problem)
+{
+    return !problem->epilogue && problem->out[0].dtype != TW_F32;
+}
+
+static tw_dtype narrow_type(tw_dtype type) { return type == TW_F32 ? TW_AUTO : type; }
+
 static int64_t round_up(int64_t n, int64_t to) { return tw_conv_up(n, to) * to; }
 
 /* Weights that overflow the second-level cache are read again for each box: larger ones then. */
@@ -104,23 +127,28 @@ static void make_plan(const tw_problem *problem, const tw_conv_geometry *g,
             tw_conv_forward_part(g, &plan->parts[i]);
         else
             tw_conv_dgrad_part(g, i, &plan->parts[i]);
-        add_part(plan, i, !problem->epilogue && problem->out[0].strides[1] == 1);
+        plan->parts[i].narrow = narrow_type(problem->in[0].dtype);
+        plan->parts[i].w_narrow = narrow_type(problem->in[1].dtype);
+        bool own = !problem->epilogue && !plan->converts;
+        add_part(plan, i, own && problem->out[0].strides[1] == 1);
     }
     lay_out(plan, problem->max_threads);
 }
 
 const char *tw_conv_pixels_refuses(const tw_problem *problem, const tw_conv_target *target)
 {
-    const char *reason = tw_conv_refuses_types(problem);
+    const char *reason = refuses_types(problem);
     if (reason) return reason;
     tw_conv_geometry g;
     tw_conv_read_geometry(problem, &g);
+    if (converts(problem) && count_parts(problem, &g) > 1)
+        return "a strided data gradient gives f32";
     if (count_parts(problem, &g) > MAX_PARTS) return "the stride has too many residue classes";
     if (problem->epilogue) {
         if (count_parts(problem, &g) > 1) return "a strided data gradient takes no epilogue";
         if ((reason = tw_chain_refuses(problem->epilogue)) != NULL) return reason;
     }
-    if (problem->workspace_limit == INT64_MAX) return NULL;
+    if (problem->workspace_limit == INT64_MAX && problem->in[0].dtype == TW_F32) return NULL;
     tw_conv_part parts[MAX_PARTS];
     int64_t items[MAX_PARTS + 1] = {0}, panels[MAX_PARTS + 1] = {0}, splits[MAX_PARTS];
     tw_conv_pixels_plan plan = {.target = target,
@@ -128,12 +156,16 @@ const char *tw_conv_pixels_refuses(const tw_problem *problem, const tw_conv_targ
                                 .first_item = items,
                                 .first_panel = panels,
                                 .splits = splits,
-                                .n_parts = count_parts(problem, &g)};
+                                .n_parts = count_parts(problem, &g),
+                                .converts = converts(problem)};
     make_plan(problem, &g, &plan);
+    for (int64_t i = 0; i < plan.n_parts; i++) /* weights that are not finite need a band then */
+        if (parts[i].narrow != TW_AUTO && parts[i].fills && !parts[i].band)
+            return "padded windows of a narrow type do not fit into scratch";
     return plan.bytes > problem->workspace_limit ? "the workspace limit is too small" : NULL;
 }
 
-static bool pack_constant(const tw_conv_pixels_plan *plan, const float *w, float *packed)
+static bool pack_constant(const tw_conv_pixels_plan *plan, const void *w, float *packed)
 {
     bool finite = true;
     for (int64_t i = 0; i < plan->n_parts; i++)
@@ -151,6 +183,23 @@ static tw_status arena(tw_arena *arena, int64_t n, size_t bytes, void *pointer)
     return TW_OK;
 }
 
+/* An epilogue without steps: the result, stored as what out[0] is. */
+static tw_status compile_conversion(const tw_problem *problem, tw_arena *memory,
+                                    tw_conv_pixels_plan *plan)
+{
+    tw_chain *chain;
+    tw_chain_store *store;
+    const tw_view *out = &problem->out[0];
+    TW_TRY(arena(memory, 1, sizeof *chain, &chain));
+    TW_TRY(arena(memory, 1, sizeof *store, &store));
+    store->view = *out;
+    chain->rank = out->rank;
+    memcpy(chain->dims, out->dims, sizeof chain->dims);
+    chain->n_stores = 1;
+    chain->stores = store;
+    return tw_chain_compile(chain, 1, memory, &plan->epilogue);
+}
+
 tw_status tw_conv_pixels_prepare(const tw_problem *problem, tw_prepare *prepare,
                                  const tw_conv_target *target)
 {
@@ -160,6 +209,7 @@ tw_status tw_conv_pixels_prepare(const tw_problem *problem, tw_prepare *prepare,
     TW_TRY(arena(prepare->arena, 1, sizeof *plan, &plan));
     plan->target = target;
     plan->n_parts = count_parts(problem, &g);
+    plan->converts = converts(problem);
     TW_TRY(arena(prepare->arena, plan->n_parts, sizeof *plan->parts, &plan->parts));
     TW_TRY(arena(prepare->arena, plan->n_parts + 1, sizeof(int64_t), &plan->first_item));
     TW_TRY(arena(prepare->arena, plan->n_parts + 1, sizeof(int64_t), &plan->first_panel));
@@ -174,6 +224,7 @@ tw_status tw_conv_pixels_prepare(const tw_problem *problem, tw_prepare *prepare,
     }
     if (problem->epilogue)
         TW_TRY(tw_chain_compile(problem->epilogue, 1, prepare->arena, &plan->epilogue));
+    if (plan->converts) TW_TRY(compile_conversion(problem, prepare->arena, plan));
     prepare->state = plan;
     prepare->workspace = plan->bytes;
     return TW_OK;

@@ -14,6 +14,7 @@ typedef struct tw_conv_pixels_plan {
     const float *packed; /* NULL: packed in run */
     bool packed_finite;
     const tw_chain_program *epilogue;
+    bool converts; /* the epilogue is only the conversion of a narrow result */
     /* Workspace: [packed weights][one byte a panel][scratch of each slot: band, windows, tile]. */
     int64_t flags_at, scratch_at, band_floats, rows_floats, tile_floats, slot_floats, bytes;
 } tw_conv_pixels_plan;
@@ -23,7 +24,7 @@ tw_status tw_conv_pixels_prepare(const tw_problem *problem, tw_prepare *prepare,
                                  const tw_conv_target *target);
 tw_status tw_conv_pixels_run(const tw_launch *launch);
 
-/* What all f32 kernels of the family refuse; NULL: nothing. */
+/* What all purely f32 kernels of the family refuse; NULL: nothing. */
 const char *tw_conv_refuses_types(const tw_problem *problem);
 
 #endif

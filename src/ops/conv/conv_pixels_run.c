@@ -60,7 +60,8 @@ static void finish(const worker *w, const int64_t first[4], int64_t n, const flo
         const int64_t col = w->group * w->part->cout + w->col;
         const tw_chain_tile chain = {.program = plan->epilogue,
                                      .loads = w->run->launch->loads,
-                                     .stores = w->run->launch->stores,
+                                     .stores = plan->converts ? w->run->launch->out
+                                                              : w->run->launch->stores,
                                      .anchor = tile,
                                      .anchor_row = row,
                                      .row = pixel_number(w->part, first),
@@ -112,13 +113,13 @@ static void push_row(const worker *w, tw_conv_batch *list, int64_t base, int64_t
         /* Only IMAGES meets padding here: one pixel, so its taps inside are one run too. */
         const int64_t skip = tw_conv_max(source->lo[2] - pos, 0);
         if (list->job.k > 0)
-            tw_conv_push(list, source->data + base + (pos + skip) * source->at[2],
+            tw_conv_push(list, (const float *)source->data + base + (pos + skip) * source->at[2],
                          b + skip * tap_floats);
         return;
     }
     for (int64_t t = 0; t < part->taps[2]; t++, pos += part->dilation[2], b += tap_floats)
         if (pos >= source->lo[2] && pos < source->hi[2])
-            tw_conv_push(list, source->data + base + pos * source->at[2], b);
+            tw_conv_push(list, (const float *)source->data + base + pos * source->at[2], b);
 }
 
 /* Length of the run of taps at `pos` that lie inside the source. */
@@ -251,9 +252,12 @@ static void run_item(void *arg, int32_t slot, int64_t item)
         (float *)((char *)run->launch->workspace + plan->scratch_at) + slot * plan->slot_floats;
     if (run->exact && part.fills) {
         part.way = TW_CONV_ROWS;
-        part.band = part.contiguous = false;
+        part.contiguous = false;
+        part.band = part.clipped = part.narrow != TW_AUTO;
     }
-    const float *source = (const float *)run->launch->in[0] + group * part.cin * part.from.dim1;
+    const size_t width = part.narrow == TW_AUTO ? sizeof(float) : sizeof(uint16_t);
+    const char *source =
+        (const char *)run->launch->in[0] + (size_t)(group * part.cin * part.from.dim1) * width;
     worker w = {.run = run,
                 .part = &part,
                 .group = group,

@@ -2,6 +2,7 @@
 /* Reading source pixels: bands (channels last, padded along W) and gathered windows. */
 #include <string.h>
 
+#include "core/dtype.h"
 #include "ops/conv/conv_part.h"
 
 /* What a band holds of a box: pixels that exist and, where products take all taps of a row along W,
@@ -14,7 +15,7 @@ static void band_extent(const tw_conv_part *part, const tw_conv_box *box, int64_
     for (int d = 0; d < 3; d++) {
         int64_t range[2];
         tw_conv_reach(part, d, box->lo[1 + d], box->hi[1 + d], range);
-        if (d < 2 || part->way == TW_CONV_IMAGES) {
+        if (d < 2 || part->way == TW_CONV_IMAGES || part->clipped) {
             range[0] = tw_conv_min(tw_conv_max(range[0], 0), part->src[d]);
             range[1] = tw_conv_min(range[1], part->src[d]);
         }
@@ -38,6 +39,28 @@ int64_t tw_conv_band_floats(const tw_conv_part *part)
     }
     floats = (floats + 16) * (double)part->box[0];
     return floats < 0x1p62 ? (int64_t)floats : INT64_MAX / 2;
+}
+
+void tw_conv_widen(tw_dtype type, const void *x, int64_t offset, int64_t stride, int64_t n,
+                   float *to)
+{
+    if (stride == 1) {
+        (void)tw_convert(TW_F32, to, type, (const uint16_t *)x + offset, n, 0);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) to[i] = (float)tw_load(type, x, offset + i * stride);
+}
+
+static void widen_pixels(const tw_conv_part *part, const void *x, int64_t offset, int64_t n,
+                         float *dst)
+{
+    const int64_t pixel = part->from.at[2], channel = part->from.dim1, cin = part->cin;
+    if (channel == 1 && pixel == cin) {
+        tw_conv_widen(part->narrow, x, offset, 1, n * cin, dst);
+        return;
+    }
+    for (int64_t w = 0; w < n; w++, dst += cin)
+        tw_conv_widen(part->narrow, x, offset + w * pixel, channel, cin, dst);
 }
 
 /* Channels of pixels [lo, hi) of one row, to consecutive pixels of dst. */
@@ -66,7 +89,7 @@ static void copy_pixels(const tw_conv_part *part, const float *row, int64_t lo, 
 }
 
 static void copy_band(const tw_conv_part *part, const int64_t lo[4], const int64_t hi[4],
-                      const float *x, float *band)
+                      const void *x, float *band)
 {
     const int64_t cin = part->cin, width = hi[3] - lo[3];
     const int64_t first = tw_conv_min(tw_conv_max(lo[3], 0), hi[3]);
@@ -75,20 +98,25 @@ static void copy_band(const tw_conv_part *part, const int64_t lo[4], const int64
     for (int64_t n = lo[0]; n < hi[0]; n++, band += band_image(image) - image)
         for (int64_t d = lo[1]; d < hi[1]; d++)
             for (int64_t h = lo[2]; h < hi[2]; h++) {
-                const float *row =
-                    x + n * part->from.dim0 + d * part->from.at[0] + h * part->from.at[1];
+                const int64_t row =
+                    n * part->from.dim0 + d * part->from.at[0] + h * part->from.at[1];
+                float *pixels = band + (first - lo[3]) * cin;
                 memset(band, 0, (size_t)((first - lo[3]) * cin) * sizeof *band);
-                if (first < last) copy_pixels(part, row, first, last, band + (first - lo[3]) * cin);
+                if (first < last && part->narrow != TW_AUTO)
+                    widen_pixels(part, x, row + first * part->from.at[2], last - first, pixels);
+                else if (first < last)
+                    copy_pixels(part, (const float *)x + row, first, last, pixels);
                 memset(band + (last - lo[3]) * cin, 0,
                        (size_t)((hi[3] - last) * cin) * sizeof *band);
                 band += width * cin;
             }
 }
 
-tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *box, const float *x,
+tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *box, const void *x,
                                    float *band)
 {
-    tw_conv_source source = {.data = x, .image = part->from.dim0, .channel = part->from.dim1};
+    tw_conv_source source = {
+        .narrow = part->narrow, .data = x, .image = part->from.dim0, .channel = part->from.dim1};
     int64_t lo[4], hi[4];
     for (int d = 0; d < 3; d++) {
         source.at[d] = part->from.at[d];
@@ -97,6 +125,7 @@ tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *
     if (!part->band) return source;
     band_extent(part, box, lo, hi);
     copy_band(part, lo, hi, x, band);
+    source.narrow = TW_AUTO;
     source.data = band;
     source.channel = 1;
     source.at[2] = part->cin;
@@ -116,7 +145,11 @@ tw_conv_source tw_conv_read_source(const tw_conv_part *part, const tw_conv_box *
 
 static void copy_channels(const tw_conv_source *source, int64_t offset, int64_t n, float *to)
 {
-    const float *from = source->data + offset;
+    if (source->narrow != TW_AUTO) {
+        tw_conv_widen(source->narrow, source->data, offset, source->channel, n, to);
+        return;
+    }
+    const float *from = (const float *)source->data + offset;
     if (source->channel == 1)
         memcpy(to, from, (size_t)n * sizeof *to);
     else
@@ -130,7 +163,7 @@ static void gather_row(const tw_conv_part *part, const tw_conv_source *source, i
     const int64_t cin = part->cin, taps = part->taps[2];
     if (part->contiguous && source->channel == 1 && w >= source->lo[2] &&
         w + taps <= source->hi[2]) {
-        memcpy(to, source->data + base + w * source->at[2], (size_t)(taps * cin) * sizeof *to);
+        copy_channels(source, base + w * source->at[2], taps * cin, to);
         return;
     }
     for (int64_t t = 0; t < taps; t++, w += part->dilation[2], to += cin) {

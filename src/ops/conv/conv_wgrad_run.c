@@ -86,7 +86,9 @@ static void add_taps(const worker *w, const int64_t tap[3])
     valid.hi[images ? 0 : 3] = valid.lo[images ? 0 : 3] + 1;
     memcpy(at, valid.lo, sizeof at);
     if (any) {
-        do tw_conv_push(&list, w->x + x_offset(w, at, tap), w->dy.data + dy_offset(w, at));
+        do
+            tw_conv_push(&list, w->x + x_offset(w, at, tap),
+                         (const float *)w->dy.data + dy_offset(w, at));
         while (tw_conv_next(&valid, at));
     }
     tw_conv_end(&list);
@@ -193,7 +195,8 @@ static bool dy_is_finite(const worker *w)
     int64_t at[4];
     memcpy(at, w->box->lo, sizeof at);
     do {
-        if (!tw_conv_all_finite(w->dy.data + dy_offset(w, at), w->cols)) return false;
+        if (!tw_conv_all_finite((const float *)w->dy.data + dy_offset(w, at), w->cols))
+            return false;
     } while (tw_conv_next(w->box, at));
     return true;
 }
@@ -213,7 +216,7 @@ static void add_gathered(const worker *w)
     list.job.a_row = w->plan->lines ? part->row : 1;
     list.job.a_col = w->plan->lines ? 1 : part->row;
     list.job.b_row = w->plan->dy.band ? part->cout : part->to_pixel;
-    tw_conv_push(&list, w->windows, w->dy.data + dy_offset(w, w->box->lo));
+    tw_conv_push(&list, w->windows, (const float *)w->dy.data + dy_offset(w, w->box->lo));
     tw_conv_end(&list);
 }
 
