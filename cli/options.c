@@ -21,7 +21,7 @@ static bool unknown(const option *table, const char *argument)
     for (const option *o = table; o->name && n < 64; o++) names[n++] = o->name;
     const char *near = tw_nearest(argument + strspn(argument, "-"), n, names);
     fprintf(stderr, "tw: unknown option %s", argument);
-    if (near) fprintf(stderr, "; did you mean --%s?", near);
+    if (near && strlen(argument) > 3) fprintf(stderr, "; did you mean --%s?", near);
     fprintf(stderr, "\n");
     return false;
 }

@@ -13,6 +13,7 @@ enum { MAX_KEYS = 48, MAX_LENGTH = 2048 };
 struct tw_problem_args {
     const tw_family *family;
     const char *values[MAX_KEYS]; /* by position in family->keys; NULL: the default */
+    int columns[MAX_KEYS];        /* where they stand, from 1 */
     char text[MAX_LENGTH];        /* the string, cut into words */
 };
 
@@ -21,6 +22,12 @@ static int key_index(const tw_family *family, const char *key)
     for (int i = 0; family->keys[i].key && i < MAX_KEYS; i++)
         if (strcmp(family->keys[i].key, key) == 0) return i;
     return -1;
+}
+
+static int column_of(const tw_problem_args *args, const char *key)
+{
+    int i = key_index(args->family, key);
+    return i >= 0 && args->columns[i] ? args->columns[i] : 1;
 }
 
 bool tw_arg_given(const tw_problem_args *args, const char *key)
@@ -56,8 +63,8 @@ tw_status tw_arg_choice(const tw_problem_args *args, const char *key, const char
             *index = n;
             return TW_OK;
         }
-    return tw_fail(TW_INVALID_ARGUMENT, "%s=%s: no such value; the nearest one is %s", key, text,
-                   tw_nearest(text, n, names));
+    return tw_fail(TW_INVALID_ARGUMENT, "column %d: %s=%s: no such value; the nearest one is %s",
+                   column_of(args, key), key, text, tw_nearest(text, n, names));
 }
 
 tw_status tw_arg_dtype(const tw_problem_args *args, const char *key, tw_dtype *dtype)
@@ -68,8 +75,9 @@ tw_status tw_arg_dtype(const tw_problem_args *args, const char *key, tw_dtype *d
     const char *names[TW_DTYPE_END];
     int n = 0;
     for (int t = 1; t < TW_DTYPE_END; t++) names[n++] = tw_dtype_name((tw_dtype)t);
-    return tw_fail(TW_INVALID_ARGUMENT, "%s=%s: no such element type; the nearest one is %s", key,
-                   text, tw_nearest(text, n, names));
+    return tw_fail(TW_INVALID_ARGUMENT,
+                   "column %d: %s=%s: no such element type; the nearest one is %s",
+                   column_of(args, key), key, text, tw_nearest(text, n, names));
 }
 
 static tw_status find_family(const char *name, const tw_family **family)
@@ -97,7 +105,22 @@ static tw_status check_number(const tw_problem_key *key, const char *value, int 
     (void)strtod(value, &end);
     TW_REQUIRE(*value && !*end && errno == 0, TW_INVALID_ARGUMENT,
                "column %d: %s=%s is not a number (%s)", column, key->key, value, key->help);
+    (void)strtoll(value, &end, 0);
+    TW_REQUIRE(errno == 0, TW_INVALID_ARGUMENT, "column %d: %s=%s is beyond 2^63 - 1 (%s)", column,
+               key->key, value, key->help);
     return TW_OK;
+}
+
+/* Sentences from deeper down get a column too: that of a negative value, or the string's start. */
+static tw_status blame(const tw_problem_args *args, tw_status status)
+{
+    char sentence[512];
+    int column = 1;
+    snprintf(sentence, sizeof sentence, "%s", tw_last_error());
+    if (status == TW_OUT_OF_MEMORY || strncmp(sentence, "column ", 7) == 0) return status;
+    for (int i = 0; column == 1 && args->family->keys[i].key && i < MAX_KEYS; i++)
+        if (args->values[i] && args->values[i][0] == '-') column = args->columns[i];
+    return tw_fail(status, "column %d: %s", column, sentence);
 }
 
 static tw_status take_pair(tw_problem_args *args, char *word, int column)
@@ -117,6 +140,7 @@ static tw_status take_pair(tw_problem_args *args, char *word, int column)
     TW_REQUIRE(!args->values[i], TW_INVALID_ARGUMENT, "column %d: %s is given twice", column, word);
     TW_TRY(check_number(&args->family->keys[i], equals + 1, column));
     args->values[i] = equals + 1;
+    args->columns[i] = column;
     return TW_OK;
 }
 
@@ -155,7 +179,9 @@ tw_status tw_problem_graph(const char *problem, tw_graph **graph)
     TW_TRY_OUT(tw_graph_create(&made));
     tw_builder builder = tw_graph_builder;
     builder.graph = made;
-    TW_TRY_OUT(args->family->problem(args, &builder));
+    status = args->family->problem(args, &builder);
+    if (status != TW_OK) status = blame(args, status);
+    if (status != TW_OK) goto out;
     *graph = made;
     made = NULL;
 out:

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running plans: bind pointers, check them, launch the steps in order. */
+#include <stdio.h>
 #include <string.h>
 
 #include "arch/cpu/fpenv.h"
 #include "core/error.h"
 #include "core/os.h"
 #include "plan/plan.h"
+
+/* " (name)", or nothing for a tensor without one. */
+static const char *label(const tw_plan *plan, int32_t slot, char room[64])
+{
+    const char *name = tw_graph_tensor_name(plan->graph, plan->slots[slot].tensor);
+    room[0] = '\0';
+    if (name[0]) snprintf(room, 64, " (%.60s)", name);
+    return room;
+}
 
 static tw_status bind(const tw_plan *plan, int32_t n, const tw_binding *bindings, void **pointers)
 {
@@ -25,9 +35,8 @@ static tw_status bind(const tw_plan *plan, int32_t n, const tw_binding *bindings
         TW_REQUIRE(!pointers[s], TW_INVALID_ARGUMENT,
                    "bindings[%d] binds tensor %lld a second time", (int)b, (long long)uid);
         TW_REQUIRE(bindings[b].data, TW_INVALID_ARGUMENT,
-                   "bindings[%d].data is NULL; tensor %lld (%s) needs %lld bytes", (int)b,
-                   (long long)uid, tw_graph_tensor_name(plan->graph, plan->slots[s].tensor),
-                   (long long)plan->slots[s].bytes);
+                   "bindings[%d].data is NULL; tensor %lld%s needs %lld bytes", (int)b,
+                   (long long)uid, label(plan, s, (char[64]){0}), (long long)plan->slots[s].bytes);
         TW_REQUIRE((uintptr_t)bindings[b].data % (uintptr_t)plan->slots[s].alignment == 0,
                    TW_INVALID_ARGUMENT,
                    "bindings[%d].data is %p; tensor %lld needs its element's alignment, %lld bytes",
@@ -93,11 +102,11 @@ static tw_status check_overlap(const tw_plan *plan, void *const *pointers, const
             if (r == w || (in->written && r < w)) continue;
             if (!overlap(pointers[w], out->bytes, pointers[r], in->bytes)) continue;
             TW_REQUIRE(pointers[w] == pointers[r] && in_place_pair(plan, w, r), TW_INVALID_ARGUMENT,
-                       "tensors %lld (%s) and %lld (%s) overlap in memory; an output may share "
+                       "tensors %lld%s and %lld%s overlap in memory; an output may share "
                        "memory only with an input of the same layout where the operation works in "
                        "place, or by tw_graph_donate",
-                       (long long)out->uid, tw_graph_tensor_name(plan->graph, out->tensor),
-                       (long long)in->uid, tw_graph_tensor_name(plan->graph, in->tensor));
+                       (long long)out->uid, label(plan, w, (char[64]){0}), (long long)in->uid,
+                       label(plan, r, (char[64]){0}));
         }
     }
     return TW_OK;
