@@ -392,7 +392,7 @@ static void add_ops(translation *t)
 
 typedef struct totals {
     int graphs, built, missing;
-    const char *names[MAX_MISSING];
+    char *names[MAX_MISSING];
     int counts[MAX_MISSING];
 } totals;
 
@@ -475,6 +475,7 @@ static void recorded_graphs(void **state)
                   sum.built, sum.missing);
     for (int i = 0; i < MAX_MISSING && sum.names[i]; i++)
         print_message("  %4d  %s\n", sum.counts[i], sum.names[i]);
+    for (int i = 0; i < MAX_MISSING; i++) free(sum.names[i]);
     assert_int_equal(sum.graphs, 868);
     assert_int_equal(sum.built + sum.missing, 868);
     assert_int_equal(sum.missing, 21); /* attention as one operation, ragged and late sizes */
