@@ -320,10 +320,10 @@ static tw_status run_training(train_run *run)
 
 int command_train(int argc, char **argv)
 {
-    train_run run = {.settings = {.epochs = 20, .seed = 1, .lr = -1}};
+    train_run run = {.settings = {.epochs = 24, .seed = 1, .lr = -1}};
     train_settings *s = &run.settings;
     const option table[] = {
-        {"epochs", OPTION_INT, &s->epochs, 0, 1e6, "N", "passes over the training images (20)"},
+        {"epochs", OPTION_INT, &s->epochs, 0, 1e6, "N", "passes over the training images (24)"},
         {"batch", OPTION_INT, &s->batch, 1, MAX_BATCH, "N", "images in a step (64)"},
         {"constant", OPTION_FLAG, &s->constant, 0, 0, NULL,
          "keep the rate; it falls in a line else"},
