@@ -64,10 +64,14 @@ typedef struct case_node {
     const cJSON *json;
 } case_node;
 
+/* An operand that must be there. */
+tw_status case_require(const case_node *node, const char *name, tw_tensor *t);
 tw_status case_add_node(const case_node *node, bool *known);
 tw_status case_add_image_op(const case_node *node, bool *known);     /* conv, pool */
 tw_status case_add_pointwise_op(const case_node *node, bool *known); /* and reductions, softmax */
 
+/* A number, or one of the texts "nan", "inf", "-inf". */
+double case_number(const cJSON *json);
 int64_t case_attr_int(const cJSON *attrs, const char *name, int64_t fallback);
 double case_attr_real(const cJSON *attrs, const char *name, double fallback);
 const char *case_attr_text(const cJSON *attrs, const char *name, const char *fallback);

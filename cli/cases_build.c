@@ -6,6 +6,13 @@
 #include "cases.h"
 #include "core/error.h"
 
+double case_number(const cJSON *json)
+{
+    const char *text = cJSON_GetStringValue(json);
+    if (!text) return json->valuedouble;
+    return text[0] == 'n' ? (double)NAN : text[0] == '-' ? -(double)INFINITY : (double)INFINITY;
+}
+
 int64_t case_attr_int(const cJSON *attrs, const char *name, int64_t fallback)
 {
     const cJSON *item = cJSON_GetObjectItem(attrs, name);
@@ -17,10 +24,7 @@ int64_t case_attr_int(const cJSON *attrs, const char *name, int64_t fallback)
 double case_attr_real(const cJSON *attrs, const char *name, double fallback)
 {
     const cJSON *item = cJSON_GetObjectItem(attrs, name);
-    const char *text = cJSON_GetStringValue(item);
-    if (text)
-        return text[0] == 'n' ? (double)NAN : text[0] == '-' ? -(double)INFINITY : (double)INFINITY;
-    return cJSON_IsNumber(item) ? item->valuedouble : fallback;
+    return cJSON_IsNumber(item) || cJSON_IsString(item) ? case_number(item) : fallback;
 }
 
 const char *case_attr_text(const cJSON *attrs, const char *name, const char *fallback)
@@ -35,6 +39,13 @@ int32_t case_attr_list(const cJSON *attrs, const char *name, int64_t *values, in
     int32_t n = 0;
     cJSON_ArrayForEach(item, list) if (n < room) values[n++] = (int64_t)item->valuedouble;
     return list ? n : -1;
+}
+
+tw_status case_require(const case_node *node, const char *name, tw_tensor *t)
+{
+    *t = node->operand(node, name);
+    TW_REQUIRE(*t != TW_NONE, TW_INVALID_ARGUMENT, "%s: operand %s is missing", node->op, name);
+    return TW_OK;
 }
 
 /* ---- A case as one node ---------------------------------------------------------------------- */

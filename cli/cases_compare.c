@@ -7,11 +7,6 @@
 #include "cases.h"
 #include "core/dtype.h"
 
-typedef struct view {
-    const case_tensor *t;
-    int64_t n;
-} view;
-
 static int64_t storage_index(const case_tensor *t, int64_t linear)
 {
     int64_t at = t->offset;
@@ -25,13 +20,6 @@ static int64_t storage_index(const case_tensor *t, int64_t linear)
 static double get(const case_tensor *t, int64_t linear)
 {
     return tw_load(t->desc.dtype, t->buffer, storage_index(t, linear));
-}
-
-static double number(const cJSON *json)
-{
-    const char *text = cJSON_GetStringValue(json);
-    if (!text) return json->valuedouble;
-    return text[0] == 'n' ? (double)NAN : text[0] == '-' ? -(double)INFINITY : (double)INFINITY;
 }
 
 static bool exact_type(const case_tensor *t)
@@ -70,7 +58,7 @@ static bool is_packed(const case_tensor *t)
  * needs no second look. */
 static bool compare_fill(case_run *run, const case_tensor *t, const cJSON *expect, int64_t n)
 {
-    double value = number(cJSON_GetObjectItem(cJSON_GetObjectItem(expect, "fill"), "value"));
+    double value = case_number(cJSON_GetObjectItem(cJSON_GetObjectItem(expect, "fill"), "value"));
     size_t width = (size_t)tw_dtype_bits(t->desc.dtype) / 8;
     bool packed = is_packed(t) && width > 0;
     const char *first = t->buffer + t->offset * (int64_t)width;
@@ -90,17 +78,17 @@ static bool compare_data(case_run *run, const case_tensor *t, const cJSON *expec
             snprintf(run->why, sizeof run->why, "%s: the case lists too few values", t->name);
             return false;
         }
-        if (!value_ok(run, t, expect, i, number(item))) return false;
+        if (!value_ok(run, t, expect, i, case_number(item))) return false;
     }
     const cJSON *spec = cJSON_GetObjectItem(expect, "fill");
     if (spec && !compare_fill(run, t, expect, n)) return false;
     const cJSON *probe;
     cJSON_ArrayForEach(
-        probe,
-        cJSON_GetObjectItem(
-            expect, "probe")) if (!value_ok(run, t, expect,
-                                            (int64_t)cJSON_GetArrayItem(probe, 0)->valuedouble,
-                                            number(cJSON_GetArrayItem(probe, 1)))) return false;
+        probe, cJSON_GetObjectItem(
+                   expect,
+                   "probe")) if (!value_ok(run, t, expect,
+                                           (int64_t)cJSON_GetArrayItem(probe, 0)->valuedouble,
+                                           case_number(cJSON_GetArrayItem(probe, 1)))) return false;
     return true;
 }
 

@@ -7,18 +7,9 @@
 
 typedef tw_status (*translate)(const case_node *node);
 
-static tw_graph *graph_of(const case_node *node) { return node->run->graph; }
-
-static tw_status require(const case_node *node, const char *name, tw_tensor *t)
-{
-    *t = node->operand(node, name);
-    TW_REQUIRE(*t != TW_NONE, TW_INVALID_ARGUMENT, "%s: operand %s is missing", node->op, name);
-    return TW_OK;
-}
-
 static tw_status dims_of(const case_node *node, tw_tensor t, tw_tensor_desc *desc)
 {
-    return tw_graph_describe(graph_of(node), t, desc);
+    return tw_graph_describe(node->run->graph, t, desc);
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
@@ -117,9 +108,9 @@ static tw_status add_bias(const case_node *node, tw_tensor y, tw_tensor bias, tw
     TW_REQUIRE(bd.rank == 1 && bd.dims[0] == yd.dims[1], TW_INVALID_ARGUMENT,
                "b has the wrong shape; it must be [%lld]", (long long)yd.dims[1]);
     int64_t dims[TW_MAX_RANK] = {1, bd.dims[0], 1, 1, 1, 1, 1, 1};
-    TW_TRY(tw_graph_reshape(graph_of(node), bias, yd.rank, dims, &wide));
+    TW_TRY(tw_graph_reshape(node->run->graph, bias, yd.rank, dims, &wide));
     *sum = TW_NONE;
-    return tw_graph_binary(graph_of(node), TW_PW_ADD, y, wide, sum);
+    return tw_graph_binary(node->run->graph, TW_PW_ADD, y, wide, sum);
 }
 
 /* The product in a wide virtual tensor where a bias follows, so that it is rounded once. */
@@ -137,7 +128,7 @@ static tw_status wide_result(const case_node *node, tw_tensor like, const tw_ten
     wide.has_strides = false;
     wide.uid = 0;
     wide.name = NULL;
-    return tw_graph_tensor(graph_of(node), &wide, y);
+    return tw_graph_tensor(node->run->graph, &wide, y);
 }
 
 static tw_status narrow_again(const case_node *node, tw_tensor like, tw_tensor *y)
@@ -147,7 +138,7 @@ static tw_status narrow_again(const case_node *node, tw_tensor like, tw_tensor *
     TW_TRY(dims_of(node, *y, &got));
     if (want.dtype == got.dtype) return TW_OK;
     tw_tensor cast = TW_NONE;
-    TW_TRY(tw_graph_cast(graph_of(node), *y, want.dtype, 0, &cast));
+    TW_TRY(tw_graph_cast(node->run->graph, *y, want.dtype, 0, &cast));
     *y = cast;
     return TW_OK;
 }
@@ -155,19 +146,19 @@ static tw_status narrow_again(const case_node *node, tw_tensor like, tw_tensor *
 static tw_status conv_with_bias(const case_node *node, tw_tensor *operands, tw_tensor *y)
 {
     tw_conv_attrs attrs;
-    TW_TRY(require(node, "x", &operands[0]));
-    TW_TRY(require(node, "w", &operands[1]));
+    TW_TRY(case_require(node, "x", &operands[0]));
+    TW_TRY(case_require(node, "w", &operands[1]));
     operands[2] = node->operand(node, "b");
     TW_TRY(conv_attrs(node, operands[0], operands[1], &attrs));
     tw_tensor product = TW_NONE;
-    TW_TRY(tw_graph_conv(graph_of(node), operands[0], operands[1], &attrs, &product));
+    TW_TRY(tw_graph_conv(node->run->graph, operands[0], operands[1], &attrs, &product));
     if (operands[2] != TW_NONE) {
         tw_tensor_desc shape;
         TW_TRY(dims_of(node, product, &shape));
         tw_tensor wide;
         TW_TRY(wide_result(node, operands[0], &shape, &wide));
         if (wide != TW_NONE) {
-            TW_TRY(tw_graph_conv(graph_of(node), operands[0], operands[1], &attrs, &wide));
+            TW_TRY(tw_graph_conv(node->run->graph, operands[0], operands[1], &attrs, &wide));
             product = wide;
         }
     }
@@ -189,14 +180,14 @@ static tw_status gradients(const case_node *node, tw_tensor y, const tw_tensor *
     tw_tensor dy, wanted[8], grads[8];
     const char *wanted_names[8];
     int32_t k = 0;
-    TW_TRY(require(node, "dy", &dy));
+    TW_TRY(case_require(node, "dy", &dy));
     for (int32_t i = 0; i < n; i++)
         if (of[i] != TW_NONE && node->wants(node, names[i])) {
             wanted[k] = of[i];
             wanted_names[k++] = names[i];
         }
     tw_backward_options options = {.seeds = &dy};
-    TW_TRY(tw_graph_backward(graph_of(node), 1, &y, k, wanted, &options, grads, NULL));
+    TW_TRY(tw_graph_backward(node->run->graph, 1, &y, k, wanted, &options, grads, NULL));
     for (int32_t i = 0; i < k; i++) TW_TRY(node->result(node, wanted_names[i], grads[i]));
     return TW_OK;
 }
@@ -206,11 +197,11 @@ static tw_status bias_gradient(const case_node *node)
 {
     tw_tensor dy, db = TW_NONE;
     tw_tensor_desc desc;
-    TW_TRY(require(node, "dy", &dy));
+    TW_TRY(case_require(node, "dy", &dy));
     TW_TRY(dims_of(node, dy, &desc));
     tw_reduce_attrs attrs = {
         .mode = TW_REDUCE_SUM, .drop = true, .axes = ((1u << desc.rank) - 1) & ~2u};
-    TW_TRY(tw_graph_reduce(graph_of(node), dy, &attrs, &db));
+    TW_TRY(tw_graph_reduce(node->run->graph, dy, &attrs, &db));
     return node->result(node, "db", db);
 }
 
@@ -230,33 +221,33 @@ static tw_status centred(const case_node *node, tw_tensor x, const char *zero, i
 {
     tw_tensor_desc xd, zd;
     tw_tensor z = node->operand(node, zero), wide = TW_NONE, zi = TW_NONE;
-    TW_TRY(tw_graph_cast(graph_of(node), x, TW_I32, 0, &wide));
+    TW_TRY(tw_graph_cast(node->run->graph, x, TW_I32, 0, &wide));
     *y = wide;
     if (z == TW_NONE) return TW_OK;
     TW_TRY(dims_of(node, x, &xd));
     TW_TRY(dims_of(node, z, &zd));
-    TW_TRY(tw_graph_cast(graph_of(node), z, TW_I32, 0, &zi));
+    TW_TRY(tw_graph_cast(node->run->graph, z, TW_I32, 0, &zi));
     if (zd.rank == 1 && zd.dims[0] > 1) {
         int64_t dims[TW_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
         tw_tensor shaped = TW_NONE;
         dims[zero_dim] = zd.dims[0];
-        TW_TRY(tw_graph_reshape(graph_of(node), zi, xd.rank, dims, &shaped));
+        TW_TRY(tw_graph_reshape(node->run->graph, zi, xd.rank, dims, &shaped));
         zi = shaped;
     }
     *y = TW_NONE;
-    return tw_graph_binary(graph_of(node), TW_PW_SUB, wide, zi, y);
+    return tw_graph_binary(node->run->graph, TW_PW_SUB, wide, zi, y);
 }
 
 static tw_status conv_integer(const case_node *node)
 {
     tw_tensor x, w, xc, wc, y = TW_NONE;
     tw_conv_attrs attrs;
-    TW_TRY(require(node, "x", &x));
-    TW_TRY(require(node, "w", &w));
+    TW_TRY(case_require(node, "x", &x));
+    TW_TRY(case_require(node, "w", &w));
     TW_TRY(conv_attrs(node, x, w, &attrs));
     TW_TRY(centred(node, x, "x_zero_point", 0, &xc));
     TW_TRY(centred(node, w, "w_zero_point", 0, &wc));
-    TW_TRY(tw_graph_conv(graph_of(node), xc, wc, &attrs, &y));
+    TW_TRY(tw_graph_conv(node->run->graph, xc, wc, &attrs, &y));
     return node->result(node, "y", y);
 }
 
@@ -267,12 +258,12 @@ static tw_status pool(const case_node *node, tw_pool_mode mode)
     tw_tensor x, y = TW_NONE, indices = TW_NONE;
     tw_tensor_desc xd;
     tw_pool_attrs attrs;
-    TW_TRY(require(node, "x", &x));
+    TW_TRY(case_require(node, "x", &x));
     TW_TRY(dims_of(node, x, &xd));
     TW_TRY(pool_attrs(node, xd.rank, mode, &attrs));
     same_pads(node->attrs, &xd, attrs.window, attrs.stride, attrs.dilation, attrs.pad_lo);
     bool wants_indices = node->wants(node, "indices");
-    TW_TRY(tw_graph_pool(graph_of(node), x, &attrs, &y, wants_indices ? &indices : NULL));
+    TW_TRY(tw_graph_pool(node->run->graph, x, &attrs, &y, wants_indices ? &indices : NULL));
     TW_TRY(node->result(node, "y", y));
     return wants_indices ? node->result(node, "indices", indices) : TW_OK;
 }
@@ -284,10 +275,10 @@ static tw_status global_pool(const case_node *node, tw_reduce_mode mode)
 {
     tw_tensor x, y = TW_NONE;
     tw_tensor_desc xd;
-    TW_TRY(require(node, "x", &x));
+    TW_TRY(case_require(node, "x", &x));
     TW_TRY(dims_of(node, x, &xd));
     tw_reduce_attrs attrs = {.mode = mode, .axes = ((1u << xd.rank) - 1) & ~3u};
-    TW_TRY(tw_graph_reduce(graph_of(node), x, &attrs, &y));
+    TW_TRY(tw_graph_reduce(node->run->graph, x, &attrs, &y));
     return node->result(node, "y", y);
 }
 
@@ -300,10 +291,10 @@ static tw_status max_pool_backward(const case_node *node)
     tw_tensor x, y = TW_NONE;
     tw_tensor_desc xd;
     tw_pool_attrs attrs;
-    TW_TRY(require(node, "x", &x));
+    TW_TRY(case_require(node, "x", &x));
     TW_TRY(dims_of(node, x, &xd));
     TW_TRY(pool_attrs(node, xd.rank, TW_POOL_MAX, &attrs));
-    TW_TRY(tw_graph_pool(graph_of(node), x, &attrs, &y, NULL));
+    TW_TRY(tw_graph_pool(node->run->graph, x, &attrs, &y, NULL));
     return gradients(node, y, &x, names, 1);
 }
 
@@ -312,10 +303,10 @@ static tw_status average_pool_backward(const case_node *node)
     tw_tensor dy, dx = TW_NONE;
     int64_t dims[TW_MAX_RANK];
     tw_pool_attrs attrs;
-    TW_TRY(require(node, "dy", &dy));
+    TW_TRY(case_require(node, "dy", &dy));
     int32_t rank = case_attr_list(node->attrs, "x_shape", dims, TW_MAX_RANK);
     TW_TRY(pool_attrs(node, rank, TW_POOL_AVERAGE, &attrs));
-    TW_TRY(tw_graph_pool_backward(graph_of(node), dy, TW_NONE, &attrs, dims, &dx));
+    TW_TRY(tw_graph_pool_backward(node->run->graph, dy, TW_NONE, &attrs, dims, &dx));
     return node->result(node, "dx", dx);
 }
 
@@ -324,9 +315,9 @@ static tw_status average_pool_backward(const case_node *node)
 static tw_status matmul(const case_node *node)
 {
     tw_tensor a, b, y = TW_NONE;
-    TW_TRY(require(node, "a", &a));
-    TW_TRY(require(node, "b", &b));
-    TW_TRY(tw_graph_matmul(graph_of(node), a, b, NULL, &y));
+    TW_TRY(case_require(node, "a", &a));
+    TW_TRY(case_require(node, "b", &b));
+    TW_TRY(tw_graph_matmul(node->run->graph, a, b, NULL, &y));
     return node->result(node, "y", y);
 }
 
@@ -334,9 +325,9 @@ static tw_status matmul_backward(const case_node *node)
 {
     static const char *const names[] = {"da", "db"};
     tw_tensor operands[2], y = TW_NONE;
-    TW_TRY(require(node, "a", &operands[0]));
-    TW_TRY(require(node, "b", &operands[1]));
-    TW_TRY(tw_graph_matmul(graph_of(node), operands[0], operands[1], NULL, &y));
+    TW_TRY(case_require(node, "a", &operands[0]));
+    TW_TRY(case_require(node, "b", &operands[1]));
+    TW_TRY(tw_graph_matmul(node->run->graph, operands[0], operands[1], NULL, &y));
     return gradients(node, y, operands, names, 2);
 }
 
@@ -344,23 +335,23 @@ static tw_status matmul_integer(const case_node *node)
 {
     tw_tensor a, b, ac, bc, y = TW_NONE;
     tw_tensor_desc ad, bd;
-    TW_TRY(require(node, "a", &a));
-    TW_TRY(require(node, "b", &b));
+    TW_TRY(case_require(node, "a", &a));
+    TW_TRY(case_require(node, "b", &b));
     TW_TRY(dims_of(node, a, &ad));
     TW_TRY(dims_of(node, b, &bd));
     TW_TRY(centred(node, a, "a_zero_point", ad.rank - 2, &ac));
     TW_TRY(centred(node, b, "b_zero_point", bd.rank - 1, &bc));
-    TW_TRY(tw_graph_matmul(graph_of(node), ac, bc, NULL, &y));
+    TW_TRY(tw_graph_matmul(node->run->graph, ac, bc, NULL, &y));
     return node->result(node, "y", y);
 }
 
 static tw_status transposed(const case_node *node, const char *name, const char *flag, tw_tensor *t)
 {
     static const int32_t swap[] = {1, 0};
-    TW_TRY(require(node, name, t));
+    TW_TRY(case_require(node, name, t));
     if (case_attr_int(node->attrs, flag, 0) == 0) return TW_OK;
     tw_tensor turned = TW_NONE;
-    TW_TRY(tw_graph_transpose(graph_of(node), *t, swap, &turned));
+    TW_TRY(tw_graph_transpose(node->run->graph, *t, swap, &turned));
     *t = turned;
     return TW_OK;
 }
@@ -373,16 +364,16 @@ static tw_status gemm(const case_node *node)
     double beta = case_attr_real(node->attrs, "beta", 1);
     TW_TRY(transposed(node, "a", "transA", &a));
     TW_TRY(transposed(node, "b", "transB", &b));
-    TW_TRY(tw_graph_matmul(graph_of(node), a, b, NULL, &y));
+    TW_TRY(tw_graph_matmul(node->run->graph, a, b, NULL, &y));
     tw_pointwise_attrs scale = {.mode = TW_PW_LINEAR, .alpha = alpha, .has_alpha = true};
     tw_pointwise_attrs add = {.mode = TW_PW_ADD, .alpha = beta, .has_alpha = true};
     tw_tensor scaled = y, sum = TW_NONE;
     if (alpha != 1) {
         scaled = TW_NONE;
-        TW_TRY(tw_graph_pointwise(graph_of(node), &scale, y, TW_NONE, TW_NONE, &scaled));
+        TW_TRY(tw_graph_pointwise(node->run->graph, &scale, y, TW_NONE, TW_NONE, &scaled));
     }
     if (c == TW_NONE || beta == 0) return node->result(node, "y", scaled);
-    TW_TRY(tw_graph_pointwise(graph_of(node), &add, scaled, c, TW_NONE, &sum));
+    TW_TRY(tw_graph_pointwise(node->run->graph, &add, scaled, c, TW_NONE, &sum));
     return node->result(node, "y", sum);
 }
 

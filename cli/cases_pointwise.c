@@ -6,15 +6,6 @@
 #include "cases.h"
 #include "core/error.h"
 
-static tw_graph *graph_of(const case_node *node) { return node->run->graph; }
-
-static tw_status require(const case_node *node, const char *name, tw_tensor *t)
-{
-    *t = node->operand(node, name);
-    TW_REQUIRE(*t != TW_NONE, TW_INVALID_ARGUMENT, "%s: operand %s is missing", node->op, name);
-    return TW_OK;
-}
-
 /* ---- Unary and binary ------------------------------------------------------------------------ */
 
 /* alpha and beta: the case's attribute for ours, with ONNX's default, or NULL. */
@@ -52,7 +43,7 @@ static tw_status add_unary(const case_node *node, const unary *u, tw_pointwise_m
                            tw_tensor *y)
 {
     tw_tensor x;
-    TW_TRY(require(node, "x", &x));
+    TW_TRY(case_require(node, "x", &x));
     tw_pointwise_attrs attrs = {.mode = mode};
     if (u && u->alpha) {
         attrs.has_alpha = true;
@@ -63,16 +54,16 @@ static tw_status add_unary(const case_node *node, const unary *u, tw_pointwise_m
         attrs.beta = case_attr_real(node->attrs, u->beta, u->beta_default);
     }
     *y = TW_NONE;
-    return tw_graph_pointwise(graph_of(node), &attrs, x, TW_NONE, TW_NONE, y);
+    return tw_graph_pointwise(node->run->graph, &attrs, x, TW_NONE, TW_NONE, y);
 }
 
 static tw_status gradient_of(const case_node *node, tw_tensor y)
 {
     tw_tensor x, dy, dx;
-    TW_TRY(require(node, "x", &x));
-    TW_TRY(require(node, "dy", &dy));
+    TW_TRY(case_require(node, "x", &x));
+    TW_TRY(case_require(node, "dy", &dy));
     tw_backward_options options = {.seeds = &dy};
-    TW_TRY(tw_graph_backward(graph_of(node), 1, &y, 1, &x, &options, &dx, NULL));
+    TW_TRY(tw_graph_backward(node->run->graph, 1, &y, 1, &x, &options, &dx, NULL));
     return node->result(node, "dx", dx);
 }
 
@@ -112,9 +103,9 @@ static tw_status try_binary(const case_node *node, bool *known)
         if (strcmp(binary_ops[i].op, node->op) != 0) continue;
         tw_tensor a, b, y = TW_NONE;
         *known = true;
-        TW_TRY(require(node, "a", &a));
-        TW_TRY(require(node, "b", &b));
-        TW_TRY(tw_graph_binary(graph_of(node), binary_ops[i].mode, a, b, &y));
+        TW_TRY(case_require(node, "a", &a));
+        TW_TRY(case_require(node, "b", &b));
+        TW_TRY(tw_graph_binary(node->run->graph, binary_ops[i].mode, a, b, &y));
         return node->result(node, "y", y);
     }
     return TW_OK;
@@ -126,15 +117,15 @@ static tw_status softmax(const case_node *node, bool log, bool backward)
 {
     tw_tensor x, y = TW_NONE;
     tw_tensor_desc desc;
-    TW_TRY(require(node, "x", &x));
-    TW_TRY(tw_graph_describe(graph_of(node), x, &desc));
+    TW_TRY(case_require(node, "x", &x));
+    TW_TRY(tw_graph_describe(node->run->graph, x, &desc));
     bool flatten = case_attr_int(node->attrs, "opset", 13) <= 12;
     int64_t axis = case_attr_int(node->attrs, "axis", flatten ? 1 : -1);
     if (axis < 0) axis += desc.rank;
     TW_REQUIRE(axis >= 0 && axis <= desc.rank, TW_INVALID_ARGUMENT, "axis is out of range");
     tw_softmax_attrs attrs = {.log = log, .axes = 1u << axis};
     if (flatten) attrs.axes = ((1u << desc.rank) - 1) & ~((1u << axis) - 1);
-    TW_TRY(tw_graph_softmax(graph_of(node), x, &attrs, &y));
+    TW_TRY(tw_graph_softmax(node->run->graph, x, &attrs, &y));
     return backward ? gradient_of(node, y) : node->result(node, "y", y);
 }
 
@@ -193,14 +184,14 @@ static tw_status try_reduce(const case_node *node, bool *known)
         tw_tensor_desc desc;
         bool arg = reduce_ops[i].mode == TW_REDUCE_ARGMAX || reduce_ops[i].mode == TW_REDUCE_ARGMIN;
         *known = true;
-        TW_TRY(require(node, "x", &x));
-        TW_TRY(tw_graph_describe(graph_of(node), x, &desc));
+        TW_TRY(case_require(node, "x", &x));
+        TW_TRY(tw_graph_describe(node->run->graph, x, &desc));
         tw_reduce_attrs attrs = {.mode = reduce_ops[i].mode,
                                  .drop = case_attr_int(node->attrs, "keepdims", 1) == 0,
                                  .last_index =
                                      case_attr_int(node->attrs, "select_last_index", 0) != 0};
         TW_TRY(reduce_axes(node, desc.rank, arg, &attrs.axes));
-        TW_TRY(tw_graph_reduce(graph_of(node), x, &attrs, &y));
+        TW_TRY(tw_graph_reduce(node->run->graph, x, &attrs, &y));
         return node->result(node, "y", y);
     }
     return TW_OK;
@@ -211,12 +202,12 @@ static tw_status try_reduce(const case_node *node, bool *known)
 static tw_status dropout(const case_node *node)
 {
     tw_tensor x, y = TW_NONE, mask = TW_NONE;
-    TW_TRY(require(node, "x", &x));
+    TW_TRY(case_require(node, "x", &x));
     bool training = case_attr_int(node->attrs, "training_mode", 0) != 0;
     tw_dropout_attrs attrs = {.rate = training ? case_attr_real(node->attrs, "ratio", 0.5) : 0,
                               .seed = case_attr_int(node->attrs, "seed", 0)};
     bool wants_mask = node->wants(node, "mask");
-    TW_TRY(tw_graph_dropout(graph_of(node), x, TW_NONE, TW_NONE, &attrs, &y,
+    TW_TRY(tw_graph_dropout(node->run->graph, x, TW_NONE, TW_NONE, &attrs, &y,
                             wants_mask ? &mask : NULL));
     TW_TRY(node->result(node, "y", y));
     return wants_mask ? node->result(node, "mask", mask) : TW_OK;
@@ -225,10 +216,10 @@ static tw_status dropout(const case_node *node)
 static tw_status dropout_backward(const case_node *node)
 {
     tw_tensor dy, mask, dx = TW_NONE;
-    TW_TRY(require(node, "dy", &dy));
-    TW_TRY(require(node, "mask", &mask));
+    TW_TRY(case_require(node, "dy", &dy));
+    TW_TRY(case_require(node, "mask", &mask));
     tw_dropout_attrs attrs = {.rate = case_attr_real(node->attrs, "ratio", 0.5)};
-    TW_TRY(tw_graph_dropout_backward(graph_of(node), dy, mask, &attrs, &dx));
+    TW_TRY(tw_graph_dropout_backward(node->run->graph, dy, mask, &attrs, &dx));
     return node->result(node, "dx", dx);
 }
 
@@ -237,16 +228,16 @@ static bool is_float8(tw_dtype type) { return type >= TW_E4M3FN && type <= TW_E5
 static tw_status cast(const case_node *node)
 {
     tw_tensor x, y = TW_NONE;
-    TW_TRY(require(node, "x", &x));
+    TW_TRY(case_require(node, "x", &x));
     tw_dtype to = node->result_type(node, "y");
     /* ONNX: saturate is about fp8; floats are truncated to integers, which wrap unless asked. */
     bool saturate = case_attr_int(node->attrs, "saturate", 1) != 0;
     tw_tensor_desc desc;
-    TW_TRY(tw_graph_describe(graph_of(node), x, &desc));
+    TW_TRY(tw_graph_describe(node->run->graph, x, &desc));
     uint32_t convert = TW_CONVERT_TRUNCATE;
     if (is_float8(to) && saturate) convert |= TW_CONVERT_SATURATE;
     if (!is_float8(to) && !saturate) convert |= TW_CONVERT_WRAP;
-    TW_TRY(tw_graph_cast(graph_of(node), x, to, convert, &y));
+    TW_TRY(tw_graph_cast(node->run->graph, x, to, convert, &y));
     return node->result(node, "y", y);
 }
 

@@ -38,13 +38,6 @@ static tw_dtype type_of(const cJSON *json)
     return TW_AUTO;
 }
 
-static double number(const cJSON *json)
-{
-    const char *text = cJSON_GetStringValue(json);
-    if (!text) return json->valuedouble;
-    return text[0] == 'n' ? (double)NAN : text[0] == '-' ? -(double)INFINITY : (double)INFINITY;
-}
-
 static uint64_t splitmix64(uint64_t i)
 {
     uint64_t z = i + 0x9E3779B97F4A7C15u;
@@ -111,7 +104,7 @@ static void fill(case_run *run, case_tensor *t, const cJSON *spec, int64_t n)
     const cJSON *mod = cJSON_GetObjectItem(spec, "mod");
     int64_t m = mod && !cJSON_IsNull(mod) ? (int64_t)mod->valuedouble : 0;
     uint64_t seed = (uint64_t)case_attr_int(spec, "seed", 0);
-    double constant = value ? number(value) : 0;
+    double constant = value ? case_number(value) : 0;
     if (kind[0] == 'c' && constant == 0 && !signbit(constant)) return; /* as mapped */
     for (int64_t i = 0; i < n; i++) {
         double v = constant;
@@ -162,7 +155,7 @@ static tw_status make_input(case_run *run, const cJSON *json)
     int64_t i = 0;
     for (const cJSON *item = listed ? listed->child : NULL; item; item = item->next, i++) {
         if (data)
-            case_set(run, t, i, number(item));
+            case_set(run, t, i, case_number(item));
         else
             set_bits(t, i, item);
     }
@@ -171,7 +164,7 @@ static tw_status make_input(case_run *run, const cJSON *json)
     const cJSON *pair;
     cJSON_ArrayForEach(pair, cJSON_GetObjectItem(json, "set"))
         case_set(run, t, (int64_t)cJSON_GetArrayItem(pair, 0)->valuedouble,
-                 number(cJSON_GetArrayItem(pair, 1)));
+                 case_number(cJSON_GetArrayItem(pair, 1)));
     if (cJSON_GetObjectItem(json, "gap")) fill_gaps(run, t, n);
     return TW_OK;
 }

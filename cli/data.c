@@ -9,14 +9,6 @@
 #include "progress.h"
 #include <tilework/data.h>
 
-static bool show(void *user, const tw_progress *p)
-{
-    progress *bar = user;
-    if (p->total > 0 && bar->total != p->total) progress_start(bar, p->what, "bytes", p->total);
-    if (p->total > 0) progress_set(bar, p->bytes, NULL);
-    return true;
-}
-
 static void list_sets(void)
 {
     for (int32_t i = 0; i < tw_dataset_count(); i++) {
@@ -33,7 +25,7 @@ static int fetch(const char *name, const char *folder, bool offline)
     progress_start(&bar, name, "bytes", 0);
     tw_dataset_options options = {.size = sizeof options,
                                   .folder = folder,
-                                  .progress = show,
+                                  .progress = progress_of_download,
                                   .user = &bar,
                                   .flags = offline ? TW_DATASET_OFFLINE : 0};
     tw_dataset *set;

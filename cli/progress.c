@@ -42,3 +42,11 @@ void progress_end(progress *p)
     if (p->shown) fprintf(stderr, "\r\033[K");
     p->shown = false;
 }
+
+bool progress_of_download(void *user, const tw_progress *p)
+{
+    progress *bar = user;
+    if (p->total > 0 && bar->total != p->total) progress_start(bar, p->what, "bytes", p->total);
+    if (p->total > 0) progress_set(bar, p->bytes, NULL);
+    return true;
+}

@@ -27,10 +27,7 @@ static void on_interrupt(int signal_number)
 
 static bool show_download(void *user, const tw_progress *p)
 {
-    progress *bar = user;
-    if (p->total > 0 && bar->total != p->total) progress_start(bar, p->what, "bytes", p->total);
-    if (p->total > 0) progress_set(bar, p->bytes, NULL);
-    return !interrupted;
+    return progress_of_download(user, p) && !interrupted;
 }
 
 /* Before anything is downloaded. */

@@ -28,8 +28,6 @@ static int gather(const train_run *run, row *rows, int64_t *total)
     for (int32_t s = 0; s < tw_plan_step_count(run->full.plan); s++) {
         tw_step_info info = {.size = sizeof info};
         if (tw_plan_step(run->full.plan, s, &info) != TW_OK) continue;
-        char word[32];
-        snprintf(word, sizeof word, "%.31s", info.problem);
         *total += run->step_time[s];
         int at = 0;
         const char *name = info.name[0] ? info.name : info.problem;

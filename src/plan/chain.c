@@ -17,17 +17,10 @@ typedef struct builder {
     tw_chain *chain;
 } builder;
 
-static bool in_group(const tw_group *group, int32_t op)
-{
-    for (int32_t i = 0; i < group->n_ops; i++)
-        if (group->ops[i] == op) return true;
-    return false;
-}
-
 static bool is_internal(const builder *b, tw_tensor t)
 {
     return !tw_planner_is_external(b->planner, t) &&
-           in_group(b->group, b->planner->graph->tensors[t].producer);
+           tw_group_has(b->group->n_ops, b->group->ops, b->planner->graph->tensors[t].producer);
 }
 
 /* A view stretched to the chain's space: NumPy broadcasting, stride 0 where a dim is repeated. */
@@ -99,28 +92,12 @@ static void add_steps(builder *b)
     }
 }
 
-/* Must memory hold this result when the group is done? */
-static bool is_needed(const builder *b, tw_tensor t)
-{
-    const tw_planner *planner = b->planner;
-    const tw_graph *graph = planner->graph;
-    const tw_tensor_node *node = &graph->tensors[t];
-    if (!(node->desc.flags & TW_TENSOR_VIRTUAL)) return true;
-    if (node->reserved && planner->plan->options.phase == TW_PHASE_FORWARD) return true;
-    for (int64_t o = 0; o < graph->n_ops; o++) {
-        if (!planner->live[o] || in_group(b->group, (int32_t)o)) continue;
-        for (int32_t i = 0; i < graph->ops[o].n_in; i++)
-            if (graph->ops[o].in[i] == t) return true;
-    }
-    return false;
-}
-
 static void add_stores(builder *b)
 {
     const tw_graph *graph = b->planner->graph;
     for (int32_t k = 0; k < b->group->n_ops; k++) {
         tw_tensor t = graph->ops[b->group->ops[k]].out[0];
-        if (!is_needed(b, t)) continue;
+        if (!tw_planner_needed(b->planner, t, b->group->n_ops, b->group->ops)) continue;
         tw_chain_store *store = &b->stores[b->chain->n_stores];
         store->value = value_of(b, t);
         store->view = tw_planner_view(b->planner, t);

@@ -11,20 +11,33 @@
 
 enum { LOOK_AHEAD = 64, MAX_LOADS = TW_STACK_OPERANDS, MAX_STORES = 8 };
 
-static bool in_group(const tw_group *group, int32_t op)
+bool tw_group_has(int32_t n_ops, const int32_t *ops, int64_t op)
 {
-    for (int32_t i = 0; i < group->n_ops; i++)
-        if (group->ops[i] == op) return true;
+    for (int32_t i = 0; i < n_ops; i++)
+        if (ops[i] == op) return true;
     return false;
 }
 
-/* The tensor holds its value before the group runs. A view does as soon as what it looks at
- * does. */
-static bool available(const tw_planner *planner, tw_tensor t)
+bool tw_planner_available(const tw_planner *planner, tw_tensor tensor)
 {
-    tw_tensor root = planner->tensors[t].root;
+    tw_tensor root = planner->tensors[tensor].root;
     return tw_planner_is_external(planner, root) ||
            planner->done[planner->graph->tensors[root].producer];
+}
+
+bool tw_planner_needed(const tw_planner *planner, tw_tensor tensor, int32_t n_ops,
+                       const int32_t *ops)
+{
+    const tw_graph *graph = planner->graph;
+    const tw_tensor_node *node = &graph->tensors[tensor];
+    if (!(node->desc.flags & TW_TENSOR_VIRTUAL)) return true;
+    if (node->reserved && planner->plan->options.phase == TW_PHASE_FORWARD) return true;
+    for (int64_t o = 0; o < graph->n_ops; o++) {
+        if (!planner->live[o] || tw_group_has(n_ops, ops, o)) continue;
+        for (int32_t i = 0; i < graph->ops[o].n_in; i++)
+            if (graph->ops[o].in[i] == tensor) return true;
+    }
+    return false;
 }
 
 static bool same_dims(const tw_tensor_desc *a, const tw_tensor_desc *b)
@@ -40,7 +53,7 @@ static bool overwrites_too_early(const tw_planner *planner, const tw_group *grou
     if (donor == TW_NONE) return false;
     for (int64_t o = 0; o < graph->n_ops; o++) {
         if (!planner->live[o] || planner->done[o] || &graph->ops[o] == op ||
-            in_group(group, (int32_t)o))
+            tw_group_has(group->n_ops, group->ops, o))
             continue;
         for (int32_t i = 0; i < graph->ops[o].n_in; i++) {
             tw_tensor t = graph->ops[o].in[i];
@@ -63,12 +76,13 @@ static bool joins(const tw_planner *planner, const tw_group *group, int32_t inde
         tw_tensor t = op->in[i];
         if (t == TW_NONE) continue;
         int32_t producer = graph->tensors[t].producer;
-        if (!tw_planner_is_external(planner, t) && in_group(group, producer)) {
+        if (!tw_planner_is_external(planner, t) &&
+            tw_group_has(group->n_ops, group->ops, producer)) {
             /* The value in registers is the anchor's first result, at its own shape. */
             if (t != graph->ops[producer].out[0] || !same_dims(&graph->tensors[t].desc, space))
                 return false;
             linked = true;
-        } else if (!available(planner, t))
+        } else if (!tw_planner_available(planner, t))
             return false;
     }
     return linked && !overwrites_too_early(planner, group, op);

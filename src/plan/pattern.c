@@ -37,24 +37,12 @@ static int32_t find_reader(const tw_matcher *matcher, tw_tensor tensor, int32_t 
 
 static bool is_available(const tw_matcher *matcher, tw_tensor tensor)
 {
-    const tw_planner *planner = matcher->planner;
-    tw_tensor root = planner->tensors[tensor].root;
-    return tw_planner_is_external(planner, root) ||
-           planner->done[planner->graph->tensors[root].producer];
+    return tw_planner_available(matcher->planner, tensor);
 }
 
 static bool is_needed(const tw_matcher *matcher, tw_tensor tensor, int32_t n, const int32_t *ops)
 {
-    const tw_planner *planner = matcher->planner;
-    const tw_tensor_node *node = &planner->graph->tensors[tensor];
-    if (!(node->desc.flags & TW_TENSOR_VIRTUAL)) return true;
-    if (node->reserved && planner->plan->options.phase == TW_PHASE_FORWARD) return true;
-    for (int64_t o = 0; o < planner->graph->n_ops; o++) {
-        bool inside = false;
-        for (int32_t i = 0; i < n; i++) inside = inside || ops[i] == o;
-        if (planner->live[o] && !inside && reads(&planner->graph->ops[o], tensor)) return true;
-    }
-    return false;
+    return tw_planner_needed(matcher->planner, tensor, n, ops);
 }
 
 /* Does the saved plan's next step, or the caller, name a row of this kind? */

@@ -92,6 +92,12 @@ tw_status tw_recompute_apply(tw_graph *graph, const tw_recompute *what);
 bool tw_planner_in_phase(const tw_planner *planner, int32_t op);
 bool tw_planner_is_external(const tw_planner *planner,
                             tw_tensor tensor); /* in memory before the plan runs */
+bool tw_group_has(int32_t n_ops, const int32_t *ops, int64_t op);
+/* Does memory hold the tensor before the next step? A view does as soon as its root does. */
+bool tw_planner_available(const tw_planner *planner, tw_tensor tensor);
+/* Must memory hold it afterwards, for operations other than these n_ops or for the caller? */
+bool tw_planner_needed(const tw_planner *planner, tw_tensor tensor, int32_t n_ops,
+                       const int32_t *ops);
 /* Do two tensors, each in its root's memory, lie there in the same way? */
 bool tw_planner_same_view(const tw_planner *planner, tw_tensor a, tw_tensor b);
 tw_view tw_planner_view(const tw_planner *planner, tw_tensor tensor);
